@@ -1,0 +1,36 @@
+"""Every error crwn raises on purpose: what was wrong, the values, and what to do."""
+
+
+class CRWNError(Exception):
+    """The parent of all errors crwn raises on purpose; its text is one line meant for people."""
+
+
+class DataError(CRWNError):
+    """Inputs or labels that cannot be used: shapes, kinds, NaNs, damaged or missing files."""
+
+
+class TaskError(CRWNError):
+    """A task's name is unknown, taken, or not allowed."""
+
+
+class ContextError(CRWNError):
+    """A context is damaged, or belongs to another model."""
+
+
+class ModelError(CRWNError):
+    """A model cannot be built, or is not the one that was saved."""
+
+
+class BankError(CRWNError):
+    """The bank cannot be opened, read or written."""
+
+
+class ConfigError(CRWNError):
+    """An option or setting has a value that is not allowed."""
+
+
+class MissingExtraError(CRWNError):
+    """A part of crwn needs a package that is not installed."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f'{what} needs packages that are not installed: pip install "crwn[{extra}]"')

@@ -1,0 +1,105 @@
+"""Labelled rows gathered by index: what a task is taught from, without a copy of the data per task."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crwn.errors import DataError
+
+Prepare = Callable[[Tensor], Tensor]
+Augment = Callable[[Tensor, np.random.Generator], Tensor]
+
+
+def as_float(batch: Tensor) -> Tensor:
+    """Raw rows as float32 and nothing else."""
+    return batch.to(torch.float32)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of `x` with class indices `y`, turned into model inputs only when they are gathered.
+
+    Args:
+        x: raw rows, `[N, ...]`, uint8 or float; many tasks may share it, and it may be memory-mapped.
+        y: class index of every row of this task, `[M]` int64, or None where there are no labels.
+        index: which of `x`'s rows are this task's, `[M]`; None for all of them.
+        prepare: raw batch -> float32 model inputs (pixel map, normalisation).
+        augment: random change of a raw training batch as a whole, given the generator to draw from.
+        weight: sample weights, `[M]` float32, or None for equal ones.
+    """
+
+    x: Tensor
+    y: Tensor | None = None
+    index: Tensor | None = None
+    prepare: Prepare = as_float
+    augment: Augment | None = None
+    weight: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        count = len(self)
+        for name, values in (("labels", self.y), ("sample weights", self.weight)):
+            if values is not None and len(values) != count:
+                raise DataError(f"{count} rows but {len(values)} {name}: there must be one for each row")
+
+    def __len__(self) -> int:
+        return len(self.x) if self.index is None else len(self.index)
+
+    def raw(self, at: Tensor | slice) -> Tensor:
+        """The raw rows at these positions of the task."""
+        if self.index is not None:
+            return self.x[self.index[at]]
+        return self.x[at]
+
+    def inputs(self, at: Tensor | slice, *, generator: np.random.Generator | None = None) -> Tensor:
+        """Model inputs at these positions; augmented when a generator is given and the rows have an augmentation."""
+        batch = self.raw(at)
+        if self.augment is not None and generator is not None:
+            batch = self.augment(batch, generator)
+        return self.prepare(batch)
+
+    def labels(self, at: Tensor | slice) -> Tensor:
+        if self.y is None:
+            raise DataError("these rows have no labels: learning and scoring need one for each row")
+        return self.y[at]
+
+    def batches(self, size: int) -> Iterator[Tensor]:
+        """Model inputs of all rows in order, `size` at a time."""
+        for start in range(0, len(self), size):
+            yield self.inputs(slice(start, start + size))
+
+    def select(self, at: Tensor) -> Rows:
+        """The rows at these positions as rows of their own, still without a copy of `x`."""
+        index = at if self.index is None else self.index[at]
+        return Rows(
+            self.x,
+            None if self.y is None else self.y[at],
+            index,
+            self.prepare,
+            self.augment,
+            None if self.weight is None else self.weight[at],
+        )
+
+
+def named_generator(*key: object) -> np.random.Generator:
+    """A random generator that depends on nothing but these names and numbers (in any process, on any machine)."""
+    digest = hashlib.sha256("\x1f".join(str(part) for part in key).encode()).digest()
+    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest[:16], dtype=np.uint64)))
+
+
+def visiting_order(count: int, batch_size: int, steps: int, *, seed: int, name: str) -> Iterator[Tensor]:
+    """Positions of `steps` batches: every epoch visits all rows once in a new order drawn from seed and task name."""
+    step, epoch = 0, 0
+    while step < steps:
+        order = torch.from_numpy(named_generator("order", seed, name, epoch).permutation(count))
+        for start in range(0, count, batch_size):
+            yield order[start : start + batch_size]
+            step += 1
+            if step == steps:
+                return
+        epoch += 1
