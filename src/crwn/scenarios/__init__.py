@@ -1,0 +1,9 @@
+"""Scenarios: tasks in order, made from data."""
+
+from crwn.scenarios.make import SCENARIOS, make_scenario
+from crwn.scenarios.permuted import permuted
+from crwn.scenarios.pixel_map import PixelMap
+from crwn.scenarios.rotated import rotated
+from crwn.scenarios.scenario import Scenario, Task
+
+__all__ = ["SCENARIOS", "PixelMap", "Scenario", "Task", "make_scenario", "permuted", "rotated"]
