@@ -1,0 +1,101 @@
+"""What every method is: the same few things in the same order, so that a run can drive any of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor
+
+from crwn.checkpoint import Checkpoint
+from crwn.recipe import Recipe
+from crwn.rows import Rows
+from crwn.scenarios import Scenario, Task
+from crwn.training import Callback
+
+
+class Options(BaseModel):
+    """A method's own options (`--set key=value`); unknown names are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much a task costs, counted honestly; `note` says how."""
+
+    params_per_task: int  # numbers that one further task learns
+    params_per_task_amortised: float  # with what is shared and trained spread over the tasks, as the paper counts
+    bytes_per_task: int  # what one further task really takes on disk
+    note: str = ""
+
+
+class Method(ABC):
+    """A way to learn the tasks of a scenario one after another.
+
+    Args:
+        scenario: the tasks; its input shape and widest task size the network.
+        size: what the paper calls the size ("256", "10d", "1d"); None for the method's default.
+        seed: makes everything random in the method.
+        recipe: how a task is taught; a method adapts it with `recipe_for` (its published rates).
+    """
+
+    name: ClassVar[str]
+    independent: ClassVar[bool]  # tasks never touch each other: they may be stacked and cannot forget
+    joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting has no meaning
+    Options: ClassVar[type[Options]] = Options
+    sizes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: Options) -> None:
+        self.scenario = scenario
+        self.size = size or self.default_size(scenario)
+        self.seed = seed
+        self.options = options
+
+    @classmethod
+    @abstractmethod
+    def default_size(cls, scenario: Scenario) -> str:
+        """The size used when none is given."""
+
+    @abstractmethod
+    def recipe(self, **overrides: object) -> Recipe:
+        """The method's published recipe on this scenario, with the caller's overrides."""
+
+    @property
+    @abstractmethod
+    def stack_size(self) -> int:
+        """How many independent tasks to learn at once: a rule of sizes, never of timing; 1 where tasks are not."""
+
+    @abstractmethod
+    def learn(
+        self,
+        tasks: Sequence[Task],
+        recipe: Recipe,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        """Learn these tasks: a stack when independent, all of them when joint, exactly one otherwise."""
+
+    @abstractmethod
+    def logits(self, task: Task, rows: Rows) -> Tensor:
+        """Logits `[rows, classes of the task]` for a task learned before."""
+
+    @abstractmethod
+    def counts(self, tasks: int) -> Counts:
+        """What a task costs when there are this many."""
+
+    @abstractmethod
+    def task_state(self, task: Task) -> dict[str, Tensor]:
+        """What was learned for this task alone: kept in its own file, never written again."""
+
+    def shared_state(self) -> dict[str, Tensor]:
+        """What tasks share and later tasks change: kept after every task; empty for independent methods."""
+        return {}
+
+    @abstractmethod
+    def restore(self, task_states: dict[str, dict[str, Tensor]], shared: dict[str, Tensor]) -> None:
+        """Put back what `task_state` and `shared_state` gave, by task name."""

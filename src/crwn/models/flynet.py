@@ -1,0 +1,72 @@
+"""FlyNet: a sparse random encoder like the fly's mushroom body, and a modulated decoder."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from crwn.layers import ModulatedLinear
+from crwn.models.network import Network
+from crwn.weights import SparseBinary
+
+
+class FlyNet(Network):
+    """`h = relu(E x - gamma * mean(E x))`, `y = alpha * (R ⊙ v) h`: E picks `inputs_per_node` inputs per hidden node.
+
+    Args:
+        in_features: numbers in a row.
+        hidden: number of hidden nodes; the paper's 10d is `10 * in_features`.
+        classes: outputs.
+        seed: makes encoder, frozen decoder weights and the context every task starts from.
+        inputs_per_node: how many distinct inputs a hidden node adds (the paper's N_in).
+        gamma: how much of the mean over hidden nodes is taken off before the ReLU; larger is sparser.
+        modulation, start, start_scale: as for NeuroModNet.
+
+    >>> model = FlyNet(in_features=784, hidden=7840, classes=10, seed=0)
+    >>> sum(parameter.numel() for parameter in model.parameters())
+    7841
+    """
+
+    kind = "flynet"
+
+    def __init__(
+        self,
+        in_features: int,
+        hidden: int,
+        classes: int,
+        *,
+        seed: int,
+        inputs_per_node: int = 7,
+        gamma: float = 1.0,
+        modulation: str = "both",
+        start: str = "uniform",
+        start_scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        self.config = {
+            "in_features": in_features,
+            "hidden": hidden,
+            "classes": classes,
+            "seed": seed,
+            "inputs_per_node": inputs_per_node,
+            "gamma": gamma,
+            "modulation": modulation,
+            "start": start,
+            "start_scale": start_scale,
+        }
+        self.input_shape = (in_features,)
+        self.classes = classes
+        self.gamma = gamma
+        self.encoder = SparseBinary(in_features, hidden, seed=seed, name="encoder", inputs_per_node=inputs_per_node)
+        self.decoder = ModulatedLinear(
+            hidden, classes, seed=seed, name="decoder", modulation=modulation, start=start, start_scale=start_scale
+        )
+
+    def encode(self, x: Tensor) -> Tensor:
+        """The sparse hidden representation: it has no context, so it is the same for every task."""
+        sums = self.encoder(x)
+        return F.relu(sums - self.gamma * sums.mean(dim=-1, keepdim=True))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.decoder(self.encode(x))
+        return out

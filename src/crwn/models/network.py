@@ -1,0 +1,21 @@
+"""What all of crwn's own networks have in common: a configuration that rebuilds them, and a readable print."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import nn
+
+from crwn.layers import numbers_table
+
+
+class Network(nn.Module):
+    """A network that is wholly described by its kind and its configuration."""
+
+    kind: ClassVar[str]
+    config: dict[str, Any]
+    input_shape: tuple[int, ...]
+    classes: int
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}\n{numbers_table(self)}"

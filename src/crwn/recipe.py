@@ -1,0 +1,68 @@
+"""How a task is taught, as plain data: optimiser, rate, schedule, batches."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from crwn.errors import ConfigError
+
+SCHEDULES = ("constant", "cosine", "onecycle")
+
+
+class Recipe(BaseModel):
+    """Settings of the training loop; the defaults are the paper's for MNIST.
+
+    >>> Recipe(batches=1000).steps(rows=60_000)
+    1000
+    >>> Recipe(epochs=2).steps(rows=60_000)
+    938
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    optimizer: Literal["rmsprop", "adam", "sgd"] = "rmsprop"
+    rate: float = Field(0.01, gt=0)
+    schedule: Literal["constant", "cosine", "onecycle"] = "constant"
+    batch_size: int = Field(128, ge=1)
+    batches: int | None = Field(None, ge=1)
+    epochs: int | None = Field(None, ge=1)
+    momentum: float = Field(0.0, ge=0, lt=1)
+    weight_decay: float = Field(0.0, ge=0)
+    patience: int = Field(5, ge=1, description="checks without a better validation loss before a task stops")
+    check_every: int | None = Field(None, ge=1, description="batches between validation checks; one epoch by default")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Recipe:
+        if self.batches is not None and self.epochs is not None:
+            raise ValueError(f"both batches ({self.batches}) and epochs ({self.epochs}) are given: give one of them")
+        return self
+
+    def steps(self, rows: int) -> int:
+        """How many batches a task of this many rows takes (1,000 when neither batches nor epochs are given)."""
+        if self.epochs is not None:
+            return self.epochs * math.ceil(rows / self.batch_size)
+        return self.batches or 1000
+
+    def rate_at(self, step: int, steps: int) -> float:
+        """The learning rate of one step: a pure function of the step, so that resuming needs no state."""
+        if self.schedule == "constant":
+            return self.rate
+        if self.schedule == "cosine":
+            return self.rate * 0.5 * (1 + math.cos(math.pi * step / steps))
+        warm = 0.2 * steps
+        if step < warm:
+            return self.rate * (0.04 + 0.96 * step / warm)
+        return self.rate * 0.5 * (1 + math.cos(math.pi * (step - warm) / (steps - warm)))
+
+
+def make_recipe(**settings: Any) -> Recipe:
+    """A recipe from keyword settings, with one clear line for a wrong one."""
+    try:
+        return Recipe(**settings)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "recipe"
+        raise ConfigError(f"{where}: {first['msg']} (got {first['input']!r})") from None

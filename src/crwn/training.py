@@ -1,0 +1,310 @@
+"""The training loop: one task, or a stack of tasks at once, through `torch.func.vmap`."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from crwn.checkpoint import Checkpoint
+from crwn.errors import CRWNError, DataError
+from crwn.layers import context_names, context_tensors
+from crwn.recipe import Recipe
+from crwn.rows import Rows, named_generator, visiting_order
+
+Tensors = dict[str, Tensor]
+ExtraLoss = Callable[[nn.Module, Tensors, int], Tensor]
+
+
+@dataclass(frozen=True)
+class TaskRows:
+    """A task as the loop needs it: a name, its rows, how many classes, and rows to stop early by."""
+
+    name: str
+    rows: Rows
+    classes: int
+    validation: Rows | None = None
+
+
+@dataclass(frozen=True)
+class Step:
+    """What callbacks are told after every step: the losses stay on the device until somebody reads them."""
+
+    step: int
+    steps: int
+    names: tuple[str, ...]
+    losses: Tensor  # [tasks]
+    rate: float
+    tensors: Mapping[str, Tensor]  # [tasks, ...]: the contexts as they are now, for those who watch them drift
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What came of one task."""
+
+    name: str
+    tensors: Tensors
+    steps: int
+    loss: float
+    seconds: float
+
+
+Callback = Callable[[Step], None]
+
+
+def replica(model: nn.Module) -> nn.Module:
+    """A copy of the model that shares its frozen weights: it can be trained while the original predicts."""
+    shared = {id(buffer): buffer for name, buffer in model.named_buffers() if name not in set(context_names(model))}
+    return copy.deepcopy(model, memo=dict(shared))
+
+
+def train(
+    model: nn.Module,
+    tasks: Sequence[TaskRows],
+    recipe: Recipe,
+    *,
+    seed: int,
+    start: Sequence[Mapping[str, Tensor]] | None = None,
+    device: str | torch.device = "cpu",
+    autocast: torch.dtype | None = None,
+    compile: bool = False,
+    callbacks: Sequence[Callback] = (),
+    extra_loss: ExtraLoss | None = None,
+    checkpoint: Checkpoint | None = None,
+) -> list[Learned]:
+    """Learn one task, or several with equally many rows at once; the model itself is left as it was.
+
+    The loss is the sum over tasks of each task's mean, so a stack's optimiser does for every task exactly what
+    it would do for that task alone; batches depend on seed and task name only.
+
+    Args:
+        start: the context each task starts from; by default the model's own, the same for all.
+        extra_loss: added to the loss: (model, stacked tensors, step) -> scalar.
+        checkpoint: where to save and resume a task that takes long.
+
+    Raises:
+        DataError: there are no tasks, a task has no rows, or stacked tasks differ in their number of rows.
+        CRWNError: a loss is no longer finite.
+    """
+    began = time.perf_counter()
+    counts = [len(task.rows) for task in tasks]
+    if not counts or min(counts) == 0:
+        empty = ", ".join(f'"{task.name}"' for task in tasks if not len(task.rows))
+        raise DataError(f"no rows to learn from in task {empty}" if empty else "no tasks to learn")
+    if len(set(counts)) > 1:
+        raise DataError(f"stacked tasks must have equally many rows, got {counts}: learn them one after another")
+
+    work = replica(model).to(device).train()
+    tensors = _stacked(work, len(tasks), start, device)
+    learned = [name for name, parameter in work.named_parameters() if parameter.requires_grad]
+    leaves = [tensors[name].requires_grad_() for name in learned]
+    optimizer = _optimizer(recipe, leaves)
+    forward = _forward(work, len(tasks))
+    if compile:
+        forward = torch.compile(forward)
+    classes = [task.classes for task in tasks]
+    precision: Callable[[], AbstractContextManager[object]] = nullcontext
+    if autocast is not None:
+        precision = lambda: torch.autocast(torch.device(device).type, dtype=autocast)  # noqa: E731
+    steps = recipe.steps(counts[0])
+    keeper = _BestKeeper(work, tasks, recipe, math.ceil(counts[0] / recipe.batch_size))
+    names = tuple(task.name for task in tasks)
+
+    first = checkpoint.restore(tensors, optimizer) if checkpoint is not None else 0
+    losses = torch.full((len(tasks),), math.nan)
+    done = first
+    for step, (x, y, weight) in enumerate(_batches(tasks, recipe, steps, seed, first, device), start=first):
+        rate = recipe.rate_at(step, steps)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        with precision():
+            logits = forward(tensors, x)
+        losses = task_losses(logits.float(), y, class_mask(classes, logits.shape[-1], device), weight)
+        loss = losses.sum()
+        if extra_loss is not None:
+            loss = loss + extra_loss(work, tensors, step)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        done = step + 1
+        report = Step(done, steps, names, losses.detach(), rate, tensors)
+        for callback in callbacks:
+            callback(report)
+        if checkpoint is not None and checkpoint.due():
+            checkpoint.save(tensors, optimizer, done)
+        if keeper.finished(tensors, done):
+            break
+    final = losses.detach().cpu()
+    if done > first and not bool(torch.isfinite(final).all()):
+        worst = names[int((~torch.isfinite(final)).nonzero()[0])]
+        raise CRWNError(f'learning task "{worst}" diverged after {done} batches at rate {recipe.rate}: lower the rate')
+    seconds = (time.perf_counter() - began) / len(tasks)
+    best = keeper.best(tensors)
+    return [
+        Learned(name, {key: value[i].clone() for key, value in best.items()}, done, float(final[i]), seconds)
+        for i, name in enumerate(names)
+    ]
+
+
+def task_losses(logits: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
+    """Cross-entropy of every task, `[tasks]`: the (weighted) mean over its rows, absent classes masked."""
+    if mask is not None:
+        logits = logits + mask  # [tasks, batch, classes]
+    rows = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
+    if weight is None:
+        return rows.mean(dim=1)
+    return (rows * weight).sum(dim=1) / weight.sum(dim=1).clamp_min(1e-12)
+
+
+def class_mask(classes: Sequence[int], outputs: int, device: str | torch.device) -> Tensor | None:
+    """`[tasks, 1, outputs]` of 0 and -inf that hides outputs a task has no class for; None where nothing is hidden."""
+    if min(classes) == outputs:
+        return None
+    present = torch.arange(outputs) < torch.tensor(list(classes))[:, None]
+    return torch.zeros(present.shape).masked_fill(~present, -math.inf)[:, None].to(device)
+
+
+def _stacked(
+    work: nn.Module, count: int, start: Sequence[Mapping[str, Tensor]] | None, device: str | torch.device
+) -> Tensors:
+    own = context_tensors(work)
+    starts = [own] * count if start is None else start
+    return {name: torch.stack([tensors[name].to(device) for tensors in starts]).detach() for name in own}
+
+
+def _forward(work: nn.Module, count: int) -> Callable[[Tensors, Tensor], Tensor]:
+    """(stacked tensors, inputs [tasks, batch, ...]) -> logits [tasks, batch, classes]."""
+
+    def one(tensors: Tensors, x: Tensor) -> Tensor:
+        out: Tensor = functional_call(work, tensors, (x,))
+        return out
+
+    if count > 1:
+        return vmap(one, randomness="different")
+    return lambda tensors, x: one({name: value[0] for name, value in tensors.items()}, x[0])[None]
+
+
+def _optimizer(recipe: Recipe, leaves: list[Tensor]) -> torch.optim.Optimizer:
+    if recipe.optimizer == "rmsprop":
+        return torch.optim.RMSprop(leaves, lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+    if recipe.optimizer == "adam":
+        return torch.optim.Adam(leaves, lr=recipe.rate, weight_decay=recipe.weight_decay)
+    return torch.optim.SGD(leaves, lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
+
+
+def _batches(
+    tasks: Sequence[TaskRows], recipe: Recipe, steps: int, seed: int, first: int, device: str | torch.device
+) -> Iterator[tuple[Tensor, Tensor, Tensor | None]]:
+    """Inputs `[tasks, batch, ...]`, labels `[tasks, batch]` and weights of every step from `first` on."""
+    orders = [visiting_order(len(t.rows), recipe.batch_size, steps, seed=seed, name=t.name) for t in tasks]
+    for step, positions in enumerate(zip(*orders, strict=True)):
+        if step < first:
+            continue
+        x, y, weight = [], [], []
+        for task, at in zip(tasks, positions, strict=True):
+            random = None if task.rows.augment is None else named_generator("augment", seed, task.name, step)
+            x.append(task.rows.inputs(at, generator=random))
+            y.append(task.rows.labels(at))
+            if task.rows.weight is not None:
+                weight.append(task.rows.weight[at])
+            else:
+                weight.append(torch.ones(len(at)))
+        weighted = any(task.rows.weight is not None for task in tasks)
+        yield (
+            torch.stack(x).to(device),
+            torch.stack(y).to(device),
+            torch.stack(weight).to(device) if weighted else None,
+        )
+
+
+class _BestKeeper:
+    """Early stopping: remembers, for every task with validation rows, the context with the lowest validation loss."""
+
+    def __init__(self, work: nn.Module, tasks: Sequence[TaskRows], recipe: Recipe, epoch: int) -> None:
+        self.work = work
+        self.tasks = tasks
+        self.patience = recipe.patience
+        self.every = recipe.check_every or epoch
+        self.losses = [math.inf] * len(tasks)
+        self.stale = [0] * len(tasks)
+        self.kept: Tensors = {}
+        self.watching = all(task.validation is not None for task in tasks)
+
+    def finished(self, tensors: Tensors, step: int) -> bool:
+        """Check when it is time; true once no task has improved for `patience` checks."""
+        if not self.watching or step % self.every:
+            return False
+        if not self.kept:
+            self.kept = {name: value.detach().clone() for name, value in tensors.items()}
+        for i, task in enumerate(self.tasks):
+            loss = self._loss({name: value[i].detach() for name, value in tensors.items()}, task)
+            if loss < self.losses[i]:
+                self.losses[i], self.stale[i] = loss, 0
+                for name, value in tensors.items():
+                    self.kept[name][i] = value[i].detach()
+            else:
+                self.stale[i] += 1
+        return min(self.stale) >= self.patience
+
+    def _loss(self, tensors: Tensors, task: TaskRows) -> float:
+        assert task.validation is not None
+        logits = predict_logits(self.work, tensors, task.validation, classes=task.classes)
+        weight = task.validation.weight
+        everything = task.validation.labels(slice(None))
+        return float(task_losses(logits[None], everything[None], None, None if weight is None else weight[None])[0])
+
+    def best(self, tensors: Tensors) -> Tensors:
+        """The kept contexts, or the final ones where nothing was watched."""
+        return self.kept or {name: value.detach().cpu() for name, value in tensors.items()}
+
+
+@torch.no_grad()
+def predict_logits(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    rows: Rows,
+    *,
+    classes: int | None = None,
+    batch_size: int = 1000,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Logits of all rows under one context, `[rows, classes]`, in evaluation mode."""
+    training = model.training
+    model.eval()
+    try:
+        placed = {name: value.to(device) for name, value in tensors.items()}
+        parts = [functional_call(model, placed, (x.to(device),)).float().cpu() for x in rows.batches(batch_size)]
+    finally:
+        model.train(training)
+    logits = torch.cat(parts)
+    return logits if classes is None else logits[:, :classes]
+
+
+@torch.no_grad()
+def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """Logits of rows that each have a context of their own: tensors `[rows, ...]`, x `[rows, ...]`, in one pass."""
+
+    def one(row_tensors: Tensors, row: Tensor) -> Tensor:
+        out: Tensor = functional_call(model, row_tensors, (row[None],))
+        return out[0]
+
+    training = model.training
+    model.eval()
+    try:
+        out: Tensor = vmap(one)(dict(tensors), x)
+    finally:
+        model.train(training)
+    return out
+
+
+def accuracy(logits: Tensor, y: Tensor) -> float:
+    """Share of rows whose largest logit is their class."""
+    return float((logits.argmax(dim=1) == y).float().mean())
