@@ -16,8 +16,8 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from safetensors import SafetensorError
+from safetensors.numpy import save as arrays_to_bytes
 from safetensors.torch import load as tensors_from_bytes
-from safetensors.torch import save as tensors_to_bytes
 from torch import Tensor
 
 from crwn.errors import ContextError, TaskError
@@ -28,6 +28,7 @@ FORMAT = 1
 LONGEST_NAME = 200
 
 _EMPTY_CHECKSUM = "0" * 64
+_CHECKSUM_MARK = rb"{\"checksum\":\""  # as it stands in the header: JSON inside a JSON string
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
 # Zero-width (non-)joiners are invisible but needed to spell Persian, Hindi and many emoji.
 _JOINERS = str.maketrans("", "", "\u200c\u200d")
@@ -128,15 +129,16 @@ class Context:
         check_store(store)
         stored, scales = {}, {}
         for key, tensor in self.tensors.items():
-            stored[key], scale = _pack(key, tensor, store)
-            if stored[key].dtype == torch.int8:
+            packed, scale = _pack(key, tensor, store)
+            stored[key] = packed.numpy()  # safetensors' way with arrays is four times as fast as with tensors
+            if packed.dtype == torch.int8:
                 scales[key] = scale
         record = {
             # First, so that the first run of 64 zeros in the bytes is the checksum's own place.
             "checksum": _EMPTY_CHECKSUM,
             "format": FORMAT,
             "name": self.name,
-            "classes": [_encode_label(label) for label in self.classes],
+            "classes": [encode_label(label) for label in self.classes],
             "model": self.model,
             "created": self.created,
             "info": self.info,
@@ -144,7 +146,7 @@ class Context:
             "scales": scales,
         }
         # One metadata key: safetensors writes several in random order, and equal contexts should be equal bytes.
-        data = tensors_to_bytes(stored, {"crwn": json.dumps(record, separators=(",", ":"))})
+        data = arrays_to_bytes(stored, {"crwn": json.dumps(record, separators=(",", ":"))})
         return data.replace(_EMPTY_CHECKSUM.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
     @classmethod
@@ -165,7 +167,7 @@ class Context:
         try:
             scales = {str(key): float(scale) for key, scale in record["scales"].items()}
             tensors = {key: _unpack(t, scales.get(key, 1.0)) for key, t in tensors_from_bytes(data).items()}
-            classes = tuple(_decode_label(label) for label in record["classes"])
+            classes = tuple(decode_label(label) for label in record["classes"])
             model, created, info = record["model"], record["created"], record["info"]
             if not (isinstance(model, str) and isinstance(created, str) and isinstance(info, dict)):
                 raise TypeError("model, created or info is of the wrong kind")
@@ -198,8 +200,9 @@ class Context:
 
 
 def stored_checksum(data: bytes) -> str:
-    """The checksum that a context's bytes carry, as written (`Context.from_bytes` compares it with the bytes)."""
-    return str(_read_record(data, "these bytes")["checksum"])
+    """The checksum that bytes made by `Context.to_bytes` carry (`Context.from_bytes` compares it with the bytes)."""
+    start = data.find(_CHECKSUM_MARK) + len(_CHECKSUM_MARK)
+    return data[start : start + 64].decode("ascii", "replace")
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -467,13 +470,13 @@ def _plain_label(label: object, task: str) -> Hashable:
     )
 
 
-def _encode_label(label: Hashable) -> object:
-    return {"tuple": [_encode_label(part) for part in label]} if isinstance(label, tuple) else label
+def encode_label(label: Hashable) -> object:
+    return {"tuple": [encode_label(part) for part in label]} if isinstance(label, tuple) else label
 
 
-def _decode_label(label: object) -> Hashable:
+def decode_label(label: object) -> Hashable:
     if isinstance(label, dict):
-        return tuple(_decode_label(part) for part in label["tuple"])
+        return tuple(decode_label(part) for part in label["tuple"])
     if isinstance(label, list):
         raise TypeError("a class label is a list")
     return label

@@ -1,0 +1,53 @@
+"""Database errors said in one line: what failed, where, and what to do."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy import exc
+
+from crwn.errors import BankError
+
+# What the database's own message holds -> what to tell people. The first that fits is used.
+_HINTS = (
+    ("full", "the disk is full: free space and try again"),
+    ("readonly", "it is read-only: get the right to write, or copy it elsewhere"),
+    ("read-only", "it is read-only: get the right to write, or copy it elsewhere"),
+    ("not a database", "it is not a bank, or it is damaged: restore it from a copy"),
+    ("malformed", "it is damaged: restore it from a copy"),
+    ("locked", "another process has been writing for too long: end it or try again"),
+    ("busy", "another process has been writing for too long: end it or try again"),
+    ("lock timeout", "another process has been writing for too long: end it or try again"),
+    ("unable to open", "it cannot be opened: check that the folder is there and may be read and written"),
+    ("disk i/o error", "the disk gave an error: check it, or restore the bank from a copy"),
+    ("password", "the server refused the user or password: check the address"),
+    ("does not exist", "the server does not have it: check the address"),
+    ("no such", "it is damaged or of another program: restore it from a copy"),
+)
+
+
+@contextmanager
+def said_plainly(doing: str, where: str) -> Iterator[None]:
+    """Turn what databases raise into a BankError of one line."""
+    try:
+        yield
+    except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
+        raise BankError(f"cannot {doing} bank {where}: {_explain(error)}") from None
+
+
+def _explain(error: Exception) -> str:
+    cause = error.orig if isinstance(error, exc.DBAPIError) and error.orig is not None else error
+    lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
+    text = lines[0][:200] if lines else type(cause).__name__
+    if isinstance(error, exc.TimeoutError):
+        return "all connections are in use: use fewer threads or try again"
+    for part, hint in _HINTS:
+        if part in text.lower():
+            return f"{hint} ({text})"
+    if isinstance(error, exc.DBAPIError) and not isinstance(cause, sqlite3.Error):
+        if error.connection_invalidated or isinstance(error, exc.OperationalError):
+            return f"the server cannot be reached or went away: check that it runs and try again ({text})"
+        return f"{text}: check the server's log"
+    return f"it may be damaged: restore it from a copy ({text})"

@@ -1,0 +1,153 @@
+"""Opening a database as a bank: whose it is, what it holds, and whether it may be written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, Engine, insert, inspect, select
+from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+from crwn.bank import postgres, sqlite
+from crwn.bank.failures import said_plainly
+from crwn.bank.tables import FORMAT, counters, meta, metadata
+from crwn.context import Store, check_store, decode_label, encode_label
+from crwn.errors import BankError
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A database that is known to be a bank of the right model."""
+
+    engine: Engine
+    where: str
+    store: Store
+    model: str | None
+    read_only: bool
+
+
+def open_database(where: str | Path, *, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
+    """Open the bank at a path or address, and make it first where there is none and `create` allows it."""
+    if store is not None:
+        check_store(store)
+    if isinstance(where, str) and where.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
+        return _open_server(where, store, model, create, wait)
+    return _open_file(_path(where), store, model, create, wait)
+
+
+def close_database(engine: Engine, *, read_only: bool) -> None:
+    """Close all connections, leaving as little on disk as can be."""
+    try:
+        if engine.dialect.name == "sqlite" and not read_only:
+            sqlite.tidy(engine)
+    finally:
+        engine.dispose()
+
+
+def wait_at_most(connection: Connection, seconds: float) -> None:
+    """How long a transaction waits for another writer; SQLite's connections know it from their start."""
+    if connection.dialect.name == "postgresql":
+        postgres.wait_at_most(connection, seconds)
+
+
+def classes_to_text(classes: tuple[Hashable, ...]) -> str:
+    return json.dumps([encode_label(label) for label in classes], separators=(",", ":"))
+
+
+def classes_from_text(text: str) -> tuple[Hashable, ...]:
+    return tuple(decode_label(label) for label in json.loads(text))
+
+
+def _path(where: str | Path) -> Path:
+    if isinstance(where, str) and "://" in where:
+        kind, _, path = where.partition(":///")
+        if kind != "sqlite" or not path:
+            raise BankError(
+                f"bank address {where.split('://')[0][:40]}://... is not known: use a path, sqlite:///path or postgresql://..."
+            )
+        return Path(path)
+    return Path(where)
+
+
+def _open_file(path: Path, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
+    where = str(path)
+    with said_plainly("open", where):
+        if not path.exists():
+            if not create:
+                raise BankError(f"bank {where} is not there: check the path, or restore it from a copy")
+            if not path.parent.is_dir():
+                raise BankError(f"cannot make bank {where}: folder {path.parent} is not there: make it first")
+            sqlite.make_file(path, _statements())
+        sqlite.check_file(path)
+        read_only = not sqlite.may_write(path)
+        engine = sqlite.connect(path, read_only=read_only, wait=wait)
+        return _known(engine, where, store, model, read_only=read_only)
+
+
+def _open_server(url: str, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
+    address = postgres.address(url)
+    where = address.set(drivername="postgresql").render_as_string(hide_password=True)
+    with said_plainly("open", where):
+        engine = postgres.connect(address, wait=wait)
+        with engine.connect() as connection:
+            there = inspect(connection).has_table(meta.name)
+        if not there:
+            if not create:
+                engine.dispose()
+                raise BankError(f"bank {where} is not there: check the address")
+            with engine.begin() as connection:
+                postgres.make_tables(connection)
+                if connection.scalar(select(meta.c.value).where(meta.c.key == "format")) is None:
+                    connection.execute(insert(meta).values(key="format", value=FORMAT))
+                    connection.execute(insert(counters).values(id=1, sequence=0, tasks=0))
+        return _known(engine, where, store, model, read_only=False)
+
+
+def _statements() -> list[str]:
+    """What makes an empty bank in a new SQLite file."""
+    dialect = sqlite_dialect.dialect()
+    statements = []
+    for one in metadata.sorted_tables:
+        statements.append(str(CreateTable(one).compile(dialect=dialect)))
+        statements += [str(CreateIndex(index).compile(dialect=dialect)) for index in one.indexes]
+    statements.append(f"INSERT INTO {meta.name} (key, value) VALUES ('format', '{FORMAT}')")
+    statements.append(f"INSERT INTO {counters.name} (id, sequence, tasks) VALUES (1, 0, 0)")
+    return statements
+
+
+def _known(engine: Engine, where: str, store: Store | None, model: str | None, *, read_only: bool) -> Opened:
+    """Read whose bank it is; write down what a new one does not say yet."""
+    try:
+        with engine.connect() as connection:
+            said = _said(connection)
+        if "format" not in said:
+            raise BankError(f"bank {where} does not say its format: it is damaged: restore it from a copy")
+        if said["format"] != FORMAT:
+            raise BankError(
+                f"bank {where} has format version {said['format']:.20}, this crwn reads {FORMAT}: update crwn"
+            )
+        wanted = {key: value for key, value in (("model", model), ("store", store)) if value and key not in said}
+        if wanted and not read_only:
+            with engine.connect().execution_options(writing=True) as connection, connection.begin():
+                said = _said(connection)
+                missing = {key: value for key, value in wanted.items() if key not in said}
+                for key, value in missing.items():
+                    connection.execute(insert(meta).values(key=key, value=value))
+                said |= missing
+        if model is not None and said.get("model", model) != model:
+            raise BankError(
+                f"bank {where} keeps contexts of model {said['model'][:12]}..., this model is {model[:12]}...: "
+                "open the bank that belongs to it"
+            )
+        kept_as = check_store(store or said.get("store", "float32"))
+        return Opened(engine, where, kept_as, said.get("model"), read_only)
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+def _said(connection: Connection) -> dict[str, str]:
+    return {str(row.key): str(row.value) for row in connection.execute(select(meta))}

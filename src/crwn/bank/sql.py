@@ -1,0 +1,368 @@
+"""A bank in a database: SQLite inside the model folder, or PostgreSQL for many machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, Select, delete, insert, null, select, union_all, update
+
+from crwn.bank import open as opening
+from crwn.bank.failures import said_plainly
+from crwn.bank.interface import Change, Entry, end_of_prefix, is_sayable, no_version, taken, unknown_task
+from crwn.bank.tables import contexts as table
+from crwn.bank.tables import counters, forgotten, history, meta, payloads
+from crwn.context import Context, Store, check_model, check_name, stored_checksum
+from crwn.errors import BankError, ContextError
+
+# As many as go into one statement: under the 999 values that older SQLite takes.
+CHUNK = 500
+_MOST = 2**31
+
+
+class SqlBank:
+    """Contexts of one model in a database. Use `open_bank`, which says what the arguments mean."""
+
+    def __init__(
+        self,
+        where: str | Path,
+        *,
+        store: Store | None = None,
+        model: str | None = None,
+        create: bool = True,
+        keep_versions: bool = False,
+        wait: float = 30.0,
+    ) -> None:
+        self.keep_versions = keep_versions
+        opened = opening.open_database(where, store=store, model=model, create=create, wait=wait)
+        self.where, self.store, self.read_only = opened.where, opened.store, opened.read_only
+        self._engine, self._model, self._wait = opened.engine, opened.model, wait
+        self._process = os.getpid()
+        self._queue = threading.Lock()
+        self._closed = False
+
+    @property
+    def model(self) -> str | None:
+        if self._model is None:
+            with self._reading("read") as connection:
+                self._model = connection.scalar(select(meta.c.value).where(meta.c.key == "model"))
+        return self._model
+
+    def put(self, context: Context, *, replace: bool = False) -> int:
+        rows = self._rows([context])
+        with self._writing() as connection:
+            return self._put(connection, [context], rows, replace)[0]
+
+    def put_many(self, contexts: Iterable[Context], *, replace: bool = False) -> None:
+        chunks = _chunks(contexts)
+        first = next(chunks, None)
+        if first is None:
+            return
+        first_rows = self._rows(first)  # before others have to wait for us
+        with self._writing() as connection:
+            for chunk, rows in chain([(first, first_rows)], ((chunk, self._rows(chunk)) for chunk in chunks)):
+                self._put(connection, chunk, rows, replace)
+
+    def get(self, name: str, version: int | None = None) -> Context:
+        with self._reading("read") as connection:
+            row = self._find(connection, name)
+            if row is None:
+                raise self._unknown(connection, name)
+            if version is not None and version != row.version:
+                old = self._old(connection, name, version)
+                if old is None:
+                    raise no_version(name, version, self._versions(connection, name))
+                row = old
+            data = connection.scalar(select(payloads.c.data).where(payloads.c.sequence == row.sequence))
+        return self._context(name, row.checksum, data)
+
+    def get_many(self, names: Sequence[str]) -> list[Context]:
+        wanted = list(dict.fromkeys(names))
+        found: dict[str, Context] = {}
+        with self._reading("read") as connection:
+            for start in range(0, len(wanted), CHUNK):
+                chunk = [name for name in wanted[start : start + CHUNK] if is_sayable(name)]
+                joined = select(table.c.name, table.c.checksum, payloads.c.data).join_from(
+                    table, payloads, table.c.sequence == payloads.c.sequence
+                )
+                for row in connection.execute(joined.where(table.c.name.in_(chunk))):
+                    found[row.name] = self._context(row.name, row.checksum, row.data)
+            for name in wanted:
+                if name not in found:
+                    raise self._unknown(connection, name)
+        return [found[name] for name in names]
+
+    def delete(self, name: str) -> None:
+        with self._writing() as connection:
+            sequence = self._count(connection, changes=1, tasks=-1)
+            row = self._find(connection, name)
+            if row is None:
+                raise self._unknown(connection, name)
+            old = select(history.c.sequence).where(history.c.name == name)
+            dropped = [row.sequence, *connection.scalars(old)]
+            connection.execute(delete(table).where(table.c.name == name))
+            connection.execute(delete(history).where(history.c.name == name))
+            connection.execute(delete(payloads).where(payloads.c.sequence.in_(dropped)))
+            connection.execute(insert(forgotten).values(name=name, version=row.version, sequence=sequence))
+
+    def names(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[str]:
+        query = _page(select(table.c.name), prefix, after, limit)
+        if query is None:
+            return []
+        with self._reading("list") as connection:
+            return [str(name) for name in connection.scalars(query)]
+
+    def entries(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[Entry]:
+        query = _page(select(table), prefix, after, limit)
+        if query is None:
+            return []
+        with self._reading("list") as connection:
+            rows = connection.execute(query).all()
+        return [self._entry(row) for row in rows]
+
+    def versions(self, name: str) -> list[int]:
+        with self._reading("read") as connection:
+            if self._find(connection, name) is None:
+                raise self._unknown(connection, name)
+            return self._versions(connection, name)
+
+    def marker(self) -> int:
+        with self._reading("read") as connection:
+            return int(connection.scalar(select(counters.c.sequence)) or 0)
+
+    def changes_since(self, marker: int, *, limit: int = 1000) -> tuple[list[Change], int]:
+        puts = select(table.c.sequence, table.c.name, table.c.version).where(table.c.sequence > marker)
+        gone = select(forgotten.c.sequence, forgotten.c.name, null()).where(forgotten.c.sequence > marker)
+        query = union_all(puts, gone).order_by("sequence").limit(limit)
+        with self._reading("read") as connection:
+            changes = [Change(*row) for row in connection.execute(query)]
+        return changes, changes[-1].sequence if changes else marker
+
+    def verify(self) -> list[str]:
+        problems = []
+        for name in self:
+            try:
+                for version in self.versions(name):
+                    self.get(name, version)
+            except (ContextError, BankError) as error:
+                problems.append(str(error))
+        return problems
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._process != os.getpid():
+            return  # the connections are our parent's
+        with said_plainly("close", self.where):
+            opening.close_database(self._engine, read_only=self.read_only)
+
+    def __len__(self) -> int:
+        with self._reading("count") as connection:
+            return int(connection.scalar(select(counters.c.tasks)) or 0)
+
+    def __contains__(self, name: object) -> bool:
+        with self._reading("read") as connection:
+            return isinstance(name, str) and self._find(connection, name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        after = None
+        while page := self.names(after=after, limit=1000):
+            yield from page
+            after = page[-1]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @contextmanager
+    def _reading(self, doing: str) -> Iterator[Connection]:
+        self._check_open()
+        with said_plainly(doing, self.where), self._engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        self._check_open()
+        if self.read_only:
+            raise BankError(f"cannot write to bank {self.where}: it is read-only: get the right to write, or copy it")
+        with self._queue, said_plainly("write to", self.where), self._engine.connect() as connection:
+            connection = connection.execution_options(writing=True)
+            with connection.begin():
+                opening.wait_at_most(connection, self._wait)
+                yield connection
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise BankError(f"bank {self.where} is closed: open it again")
+        if self._process != os.getpid():
+            # Connections do not survive a fork; the parent goes on using those it has.
+            self._engine.dispose(close=False)
+            self._queue, self._process = threading.Lock(), os.getpid()
+
+    def _rows(self, chunk: Sequence[Context]) -> list[dict[str, Any]]:
+        """What the tables keep of these contexts, but for what only the transaction knows."""
+        rows = []
+        for context in chunk:
+            data = context.to_bytes(self.store)
+            rows.append(
+                {
+                    "name": context.name,
+                    "created": context.created,
+                    "numbers": context.numbers,
+                    "bytes": len(data),
+                    "classes": opening.classes_to_text(context.classes),
+                    "info": json.dumps(context.info, separators=(",", ":")),
+                    "checksum": stored_checksum(data),
+                    "data": data,
+                }
+            )
+        return rows
+
+    def _put(
+        self, connection: Connection, chunk: Sequence[Context], rows: list[dict[str, Any]], replace: bool
+    ) -> list[int]:
+        """Write a chunk of different names; gives their versions."""
+        # Counting comes first: it makes other writers wait, so what is read below stays true until the commit.
+        last = self._count(connection, changes=len(chunk), tasks=0)
+        self._check_models(connection, chunk)
+        names = [context.name for context in chunk]
+        there = select(table.c.name, table.c.version, table.c.sequence).where(table.c.name.in_(names))
+        current = {row.name: row for row in connection.execute(there)}
+        if current and not replace:
+            raise taken(next(iter(current)))
+        gone = select(forgotten.c.name, forgotten.c.version).where(forgotten.c.name.in_(names))
+        before = {row.name: row.version for row in connection.execute(gone)}
+        if before:
+            connection.execute(delete(forgotten).where(forgotten.c.name.in_(list(before))))
+        if current:
+            self._retire(connection, current)
+            before |= {name: row.version for name, row in current.items()}
+        for sequence, row in enumerate(rows, last - len(rows) + 1):
+            row["sequence"], row["version"] = sequence, before.get(row["name"], 0) + 1
+        connection.execute(insert(payloads), [{"sequence": row["sequence"], "data": row["data"]} for row in rows])
+        connection.execute(insert(table), [{k: v for k, v in row.items() if k != "data"} for row in rows])
+        self._count(connection, changes=0, tasks=len(chunk) - len(current))
+        return [row["version"] for row in rows]
+
+    def _retire(self, connection: Connection, current: dict[str, Any]) -> None:
+        """Take replaced contexts out of the list; keep them as versions where that is asked."""
+        names = list(current)
+        if self.keep_versions:
+            columns = ("name", "version", "checksum", "sequence")
+            kept = select(*[table.c[column] for column in columns]).where(table.c.name.in_(names))
+            connection.execute(insert(history).from_select(columns, kept))
+        connection.execute(delete(table).where(table.c.name.in_(names)))
+        if not self.keep_versions:
+            dropped = [row.sequence for row in current.values()]
+            connection.execute(delete(payloads).where(payloads.c.sequence.in_(dropped)))
+
+    def _check_models(self, connection: Connection, chunk: Sequence[Context]) -> None:
+        model = self._model or connection.scalar(select(meta.c.value).where(meta.c.key == "model"))
+        if model is None:
+            model = chunk[0].model
+            connection.execute(insert(meta).values(key="model", value=model))
+        else:
+            self._model = model
+        for context in chunk:
+            check_model(context, model)
+
+    def _count(self, connection: Connection, *, changes: int, tasks: int) -> int:
+        """Add to the counters; gives the number of the last change."""
+        changed = update(counters).values(sequence=counters.c.sequence + changes, tasks=counters.c.tasks + tasks)
+        connection.execute(changed)
+        sequence = connection.scalar(select(counters.c.sequence))
+        if sequence is None:
+            raise BankError(f"bank {self.where} is damaged: it has lost its counters: restore it from a copy")
+        return int(sequence)
+
+    def _find(self, connection: Connection, name: str) -> Any:
+        if not is_sayable(name):
+            return None
+        columns = select(table.c.name, table.c.version, table.c.checksum, table.c.sequence)
+        return connection.execute(columns.where(table.c.name == name)).first()
+
+    def _old(self, connection: Connection, name: str, version: int) -> Any:
+        if not -_MOST < version < _MOST:
+            return None
+        query = select(history).where(history.c.name == name, history.c.version == version)
+        return connection.execute(query).first()
+
+    def _versions(self, connection: Connection, name: str) -> list[int]:
+        query = union_all(*[select(t.c.version).where(t.c.name == name) for t in (history, table)])
+        return sorted(connection.scalars(query))
+
+    def _unknown(self, connection: Connection, name: str) -> Exception:
+        """The error for an unknown name; near names are looked for among those that sort next to it."""
+        near: list[str] = []
+        if is_sayable(name):
+            start = name[: max(1, len(name) // 2)]
+            for condition, order in (
+                (table.c.name >= start, table.c.name),
+                (table.c.name < start, table.c.name.desc()),
+            ):
+                near += connection.scalars(select(table.c.name).where(condition).order_by(order).limit(200))
+        return unknown_task(name, near, int(connection.scalar(select(counters.c.tasks)) or 0))
+
+    def _context(self, name: str, checksum: str, data: bytes | None) -> Context:
+        source = f'context of task "{name}" in bank {self.where}'
+        if data is None:
+            raise BankError(f"{source} has lost its payload: restore the bank from a copy or learn the task again")
+        context = Context.from_bytes(bytes(data), source=source)
+        if context.name != name or stored_checksum(bytes(data)) != checksum:
+            raise BankError(
+                f'{source} is damaged: its payload is that of "{context.name}": restore the bank from a copy'
+            )
+        return context
+
+    def _entry(self, row: Any) -> Entry:
+        try:
+            return Entry(
+                check_name(row.name),
+                int(row.version),
+                str(row.created),
+                int(row.numbers),
+                int(row.bytes),
+                opening.classes_from_text(row.classes),
+                str(row.checksum),
+                dict(json.loads(row.info)),
+            )
+        except Exception:
+            raise BankError(f"bank {self.where} is damaged at task {row.name!r:.60}: restore it from a copy") from None
+
+
+def _chunks(contexts: Iterable[Context]) -> Iterator[list[Context]]:
+    """At most CHUNK contexts of different names at a time."""
+    chunk: dict[str, Context] = {}
+    for context in contexts:
+        if context.name in chunk or len(chunk) == CHUNK:
+            yield list(chunk.values())
+            chunk = {}
+        chunk[context.name] = context
+    if chunk:
+        yield list(chunk.values())
+
+
+def _page(query: Select[Any], prefix: str, after: str | None, limit: int | None) -> Select[Any] | None:
+    """The query cut to one page; None where nothing can match."""
+    if not is_sayable(prefix) or (after is not None and not is_sayable(after)) or (limit is not None and limit <= 0):
+        return None
+    if prefix:
+        query = query.where(table.c.name >= prefix)
+        if (end := end_of_prefix(prefix)) is not None:
+            query = query.where(table.c.name < end)
+    if after is not None:
+        query = query.where(table.c.name > after)
+    query = query.order_by(table.c.name)
+    return query if limit is None else query.limit(min(limit, _MOST))
