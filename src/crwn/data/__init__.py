@@ -1,7 +1,19 @@
 """Data sets: where they come from, and the cache that keeps them."""
 
+from crwn.data.files import read_labelled
 from crwn.data.image_set import ImageSet
+from crwn.data.own import read_image_set
 from crwn.data.progress import Progress, progress_bar
-from crwn.data.sources import available, fetch, load
+from crwn.data.sources import available, fetch, import_data, load
 
-__all__ = ["ImageSet", "Progress", "available", "fetch", "load", "progress_bar"]
+__all__ = [
+    "ImageSet",
+    "Progress",
+    "available",
+    "fetch",
+    "import_data",
+    "load",
+    "progress_bar",
+    "read_image_set",
+    "read_labelled",
+]

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from crwn.data import cifar100
 from crwn.data.cache import cached_names, check_name, description, is_cached, read_set, write_set
 from crwn.data.digits import digits
 from crwn.data.image_set import Arrays, ImageSet
-from crwn.data.mnist import fetch_mnist
+from crwn.data.mnist import fetch_mnist, import_mnist
+from crwn.data.own import read_own
 from crwn.data.progress import Progress, silent
 from crwn.errors import DataError
 
-FETCH: dict[str, Callable[[Progress], Arrays]] = {"digits": digits, "mnist": fetch_mnist}
+FETCH: dict[str, Callable[[Progress], Arrays]] = {
+    "digits": digits,
+    "mnist": fetch_mnist,
+    "cifar100": cifar100.fetch_cifar100,
+}
+HOW_TO_GET = {name: f"crwn data fetch {name}" for name in FETCH} | {
+    "mini_imagenet": "crwn data import mini_imagenet PATH"
+}
+# mini-ImageNet follows the same recipe as CIFAR-100, whichever of its classes are there.
+NORMALISED_AS_CIFAR = ("cifar100", "mini_imagenet")
 
 
 def load(name: str, *, progress: Progress = silent) -> ImageSet:
@@ -28,27 +41,70 @@ def fetch(name: str, *, progress: Progress = silent) -> dict[str, Any]:
     if name not in FETCH:
         raise _cannot_fetch(check_name(name))
     write_set(name, FETCH[name](progress))
-    return description(name)
+    return summary(name)
+
+
+def import_data(name: str, path: str | Path, *, progress: Progress = silent) -> dict[str, Any]:
+    """Read a file or folder into the cache under `name`, in place of a set that is there; returns what is known of it.
+
+    Args:
+        name: `mnist` (a folder of its idx files), `cifar100`, `mini_imagenet`, or any name of your own.
+        path: `.npz` with x, y and perhaps x_test, y_test; `.npy` pairs; CSV with a `label` column; class folders or a
+            zip of images, `class/image` or `train/class/image` and `test/class/image`.
+    """
+    path = Path(path).expanduser()
+    check_name(name)
+    if not path.exists():
+        raise DataError(f"{path} is not there")
+    if name == "digits":
+        raise DataError("'digits' comes with crwn and cannot be replaced: choose another name")
+    if name == "mnist":
+        arrays = import_mnist(path, progress)
+    elif name == "cifar100" and path.name.endswith(".tar.gz"):
+        arrays = cifar100.read_archive(path)
+    else:
+        arrays = read_own(path, progress)
+    if name in NORMALISED_AS_CIFAR:
+        if arrays.x_train.ndim != 4:
+            raise DataError(f"{name} has colour images, but {path} has rows of shape {arrays.x_train.shape[1:]}")
+        arrays = dataclasses.replace(arrays, mean=cifar100.MEAN, std=cifar100.STD)
+    write_set(name, arrays)
+    return summary(name)
 
 
 def available() -> list[dict[str, Any]]:
-    """Every set that is known or cached: name, whether it is cached, and how to get it or what it holds."""
-    known = dict.fromkeys(FETCH, "crwn data fetch")
-    return [
-        {"name": name, "cached": is_cached(name), "get": known.get(name), **(_facts(name) if is_cached(name) else {})}
-        for name in sorted({*known, *cached_names()})
-    ]
+    """Every set that is known or cached: name, whether it is cached, how to get it, and what it holds."""
+    sets: list[dict[str, Any]] = []
+    for name in sorted({*HOW_TO_GET, *cached_names()}):
+        entry: dict[str, Any] = {"name": name, "cached": is_cached(name), "get": HOW_TO_GET.get(name)}
+        if entry["cached"]:
+            try:
+                entry |= summary(name)
+            except DataError as error:
+                entry |= {"cached": False, "problem": str(error)}
+        sets.append(entry)
+    return sets
 
 
-def _facts(name: str) -> dict[str, Any]:
+def summary(name: str) -> dict[str, Any]:
+    """What is known about a cached set, in a few facts."""
     facts = description(name)
-    return {key: facts[key] for key in ("rows", "shape", "dtype", "source", "created")} | {
-        "classes": len(facts["classes"])
+    return {
+        "name": name,
+        "classes": len(facts["classes"]),
+        "train_rows": facts["rows"]["train"],
+        "test_rows": facts["rows"]["test"],
+        "shape": facts["shape"],
+        "dtype": facts["dtype"],
+        "source": facts["source"],
+        "created": facts["created"],
     }
 
 
 def _cannot_fetch(name: str) -> DataError:
-    choices = sorted({*FETCH, *cached_names()})
+    if name in HOW_TO_GET:
+        return DataError(f"data set {name!r} cannot be fetched: bring it with `{HOW_TO_GET[name]}`")
+    choices = sorted({*HOW_TO_GET, *cached_names()})
     near = difflib.get_close_matches(name, choices, n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""
     return DataError(

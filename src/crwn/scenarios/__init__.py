@@ -5,5 +5,6 @@ from crwn.scenarios.permuted import permuted
 from crwn.scenarios.pixel_map import PixelMap
 from crwn.scenarios.rotated import rotated
 from crwn.scenarios.scenario import Scenario, Task
+from crwn.scenarios.split import split
 
-__all__ = ["SCENARIOS", "PixelMap", "Scenario", "Task", "make_scenario", "permuted", "rotated"]
+__all__ = ["SCENARIOS", "PixelMap", "Scenario", "Task", "make_scenario", "permuted", "rotated", "split"]

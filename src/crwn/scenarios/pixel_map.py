@@ -18,15 +18,19 @@ class PixelMap:
     Args:
         image_set: whose rows these are; gives unit, mean and deviation.
         pixels: for each output the raw feature it is taken from, `[D]` int64, `D` for black; None for all as they are.
+        shape: shape of one model input; None for flat ones.
     """
 
-    def __init__(self, image_set: ImageSet, pixels: Tensor | None = None) -> None:
+    def __init__(
+        self, image_set: ImageSet, pixels: Tensor | None = None, *, shape: tuple[int, ...] | None = None
+    ) -> None:
         features = image_set.features
         repeat = features // len(image_set.mean)
         mean = torch.tensor(image_set.mean, dtype=torch.float64).repeat_interleave(repeat)
         std = torch.tensor(image_set.std, dtype=torch.float64).repeat_interleave(repeat)
         self.features = features
         self.pixels = pixels
+        self.shape = (features,) if shape is None else shape
         self._source: Tensor | None = None
         if pixels is not None:
             black = pixels == features
@@ -40,11 +44,11 @@ class PixelMap:
         self._shift = (-mean / std).to(torch.float32)  # [D]
 
     def __call__(self, batch: Tensor) -> Tensor:
-        """Raw rows `[n, ...]` to float32 `[n, D]`."""
+        """Raw rows `[n, ...]` to float32 `[n, *shape]`."""
         values = batch.reshape(len(batch), -1).to(torch.float32, copy=True)
         if self._source is not None:
             values = values.index_select(1, self._source)
-        return values.mul_(self._scale).add_(self._shift)
+        return values.mul_(self._scale).add_(self._shift).reshape(len(batch), *self.shape)
 
 
 def rotation(shape: tuple[int, ...], angle: float) -> Tensor:

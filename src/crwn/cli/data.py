@@ -1,0 +1,87 @@
+"""`crwn data`: list, fetch and import data sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(help="List, fetch and import data sets.", no_args_is_help=True)
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+
+
+@app.command("list", epilog="Example: crwn data list --json")
+def list_sets(as_json: AsJson = False) -> None:
+    """Show every data set that is known or in the cache ($CRWN_DATA, or the user's cache folder)."""
+    from crwn.data import available
+
+    sets = available()
+    if as_json:
+        typer.echo(json.dumps(sets))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("name", "in the cache", "classes", "training rows", "test rows", "shape", "from")
+    for entry in sets:
+        if entry["cached"]:
+            shape = " x ".join(str(size) for size in entry["shape"])
+            rows = (
+                f"{entry['classes']:,}",
+                f"{entry['train_rows']:,}",
+                f"{entry['test_rows']:,}",
+                shape,
+                entry["source"],
+            )
+        else:
+            rows = ("", "", "", "", entry.get("problem") or f"`{entry['get']}`")
+        table.add_row(entry["name"], "yes" if entry["cached"] else "no", *rows)
+    Console().print(table)
+
+
+@app.command(epilog="Example: crwn data fetch mnist")
+def fetch(
+    name: Annotated[str, typer.Argument(help="digits, mnist or cifar100.")],
+    as_json: AsJson = False,
+) -> None:
+    """Download a data set, check it, and put it into the cache."""
+    from crwn.data import fetch as fetch_set
+    from crwn.data import progress_bar
+
+    with progress_bar() as progress:
+        facts = fetch_set(name, progress=progress)
+    _tell(facts, as_json)
+
+
+@app.command("import", epilog="Example: crwn data import flowers flowers.zip")
+def import_set(
+    name: Annotated[str, typer.Argument(help="mnist, cifar100, mini_imagenet, or a new name of your own.")],
+    path: Annotated[
+        Path,
+        typer.Argument(
+            help="`.npz` with x and y; x.npy beside y.npy; CSV with a `label` column; a folder or zip of images, one "
+            "folder per class, perhaps inside `train` and `test`; for mnist a folder of its four original files."
+        ),
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Read your own files into the cache."""
+    from crwn.data import import_data, progress_bar
+
+    with progress_bar() as progress:
+        facts = import_data(name, path, progress=progress)
+    _tell(facts, as_json)
+
+
+def _tell(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    shape = " x ".join(str(size) for size in facts["shape"])
+    typer.echo(
+        f"{facts['name']}: {facts['train_rows']:,} training and {facts['test_rows']:,} test rows of {shape}, "
+        f"{facts['classes']} classes, from {facts['source']}"
+    )

@@ -1,0 +1,136 @@
+"""Labelled arrays in files: `.npz`, pairs of `.npy`, CSV with a `label` column; read without ever unpickling."""
+
+from __future__ import annotations
+
+import csv
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from crwn.data.image_set import Array
+from crwn.errors import DataError
+
+
+@dataclass(frozen=True)
+class LabelledArrays:
+    """Rows and labels as they stand in the file; parts it does not have are None."""
+
+    x: Array
+    y: Array | None
+    x_test: Array | None = None
+    y_test: Array | None = None
+
+
+def read_arrays(path: Path) -> LabelledArrays:
+    """The arrays in a file (or in a folder with `x.npy` and `y.npy`), checked."""
+    if path.is_dir():
+        parts = {part: _load_npy(file) for part in _PARTS if (file := path / f"{part}.npy").is_file()}
+    elif path.suffix == ".npz":
+        parts = _load_npz(path)
+    elif path.suffix == ".npy":
+        labels = path.with_name(path.stem[:-1] + "y.npy")
+        if path.stem != "x" and not path.stem.endswith("_x"):
+            raise DataError(f"{path} must be named x.npy or NAME_x.npy, with its labels beside it in {labels.name}")
+        parts = {"x": _load_npy(path)} | ({"y": _load_npy(labels)} if labels.is_file() else {})
+    else:
+        parts = _load_csv(path)
+    if "x" not in parts:
+        raise DataError(f"{path} has no array 'x' (it has: {', '.join(sorted(parts)) or 'none'})")
+    if ("x_test" in parts) != ("y_test" in parts):
+        raise DataError(f"{path} has only one of x_test and y_test: give both or neither")
+    for test in ("", "_test"):
+        if f"x{test}" in parts:
+            check_rows(parts[f"x{test}"], f"x{test} in {path}")
+            if f"y{test}" in parts:
+                parts[f"y{test}"] = check_labels(parts[f"y{test}"], len(parts[f"x{test}"]), f"y{test} in {path}")
+    if "x_test" in parts and parts["x_test"].shape[1:] != parts["x"].shape[1:]:
+        raise DataError(
+            f"{path}: rows of x are {parts['x'].shape[1:]}, those of x_test {parts['x_test'].shape[1:]}: they differ"
+        )
+    return LabelledArrays(parts["x"], parts.get("y"), parts.get("x_test"), parts.get("y_test"))
+
+
+_PARTS = ("x", "y", "x_test", "y_test")
+
+
+def check_rows(x: Array, where: str) -> None:
+    """Rows are numbers, finite, at least one of them, and each is at least one number."""
+    if x.dtype.kind not in "buif":
+        raise DataError(f"{where} holds {x.dtype} values: it must hold numbers")
+    if x.ndim < 2 or x.size == 0:
+        raise DataError(f"{where} has shape {x.shape}: it must be [rows, ...] with at least one row")
+    if x.dtype.kind == "f":
+        bad = ~np.isfinite(x)
+        if bad.any():
+            place = tuple(int(at) for at in np.argwhere(bad)[0])
+            raise DataError(f"{where} has {int(bad.sum())} NaN or infinite values, the first at {place}: remove them")
+
+
+def check_labels(y: Array, rows: int, where: str) -> Array:
+    """One plain label per row; whole floats become integers."""
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    if y.ndim != 1 or len(y) != rows:
+        raise DataError(f"{where} has shape {y.shape} for {rows} rows of x: there must be one label for each row")
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise DataError(f"{where} has {int((~np.isfinite(y)).sum())} NaN or infinite labels: remove them")
+        return y.astype(np.int64) if (y == np.rint(y)).all() else y
+    if y.dtype.kind == "S":
+        return np.char.decode(y, "utf-8")
+    if y.dtype.kind not in "buiU":
+        raise DataError(f"{where} holds {y.dtype} labels: use integers or text")
+    return y
+
+
+def _load_npy(path: Path) -> Array:
+    try:
+        loaded = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path} cannot be read as an array ({error}); Python objects are never unpickled") from None
+    if not isinstance(loaded, np.ndarray):
+        raise DataError(f"{path} is no .npy file")
+    return loaded
+
+
+def _load_npz(path: Path) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {part: archive[part] for part in archive.files if part in _PARTS}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        raise DataError(f"{path} cannot be read as .npz ({error}); Python objects are never unpickled") from None
+
+
+def _load_csv(path: Path) -> dict[str, Array]:
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            header = [column.strip() for column in next(csv.reader(file), [])]
+            if not any(column != "label" for column in header):
+                raise DataError(f"{path} has no columns beside 'label': its first line must name the columns")
+            if header.count("label") > 1:
+                raise DataError(f"{path} has {header.count('label')} columns named 'label': there can be one")
+            # Lines are kept, because numbers and labels are read from them in two passes of NumPy's own parser.
+            lines = [line for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise DataError(f"{path} cannot be read as CSV ({error})") from None
+    if not lines:
+        raise DataError(f"{path} has no rows below its header")
+    columns = [at for at, column in enumerate(header) if column != "label"]
+    try:
+        x = np.loadtxt(lines, dtype=np.float32, delimiter=",", comments=None, usecols=columns, quotechar='"', ndmin=2)
+        if len(columns) == len(header):
+            return {"x": x}
+        label = header.index("label")
+        y = np.loadtxt(lines, dtype=str, delimiter=",", comments=None, usecols=label, quotechar='"', ndmin=1)
+    except ValueError as error:
+        raise DataError(f"{path}: {str(error).rstrip('.')} (rows count from 0 below the header)") from None
+    return {"x": x, "y": _as_integers(np.char.strip(y))}
+
+
+def _as_integers(labels: Array) -> Array:
+    try:
+        return labels.astype(np.int64)
+    except ValueError:
+        return labels

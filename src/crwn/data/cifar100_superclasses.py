@@ -1,0 +1,35 @@
+"""CIFAR-100's 20 superclasses of five classes each: which classes mean something alike."""
+
+SUPERCLASSES: dict[str, tuple[str, ...]] = {
+    "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
+    "fish": ("aquarium_fish", "flatfish", "ray", "shark", "trout"),
+    "flowers": ("orchid", "poppy", "rose", "sunflower", "tulip"),
+    "food_containers": ("bottle", "bowl", "can", "cup", "plate"),
+    "fruit_and_vegetables": ("apple", "mushroom", "orange", "pear", "sweet_pepper"),
+    "household_electrical_devices": ("clock", "keyboard", "lamp", "telephone", "television"),
+    "household_furniture": ("bed", "chair", "couch", "table", "wardrobe"),
+    "insects": ("bee", "beetle", "butterfly", "caterpillar", "cockroach"),
+    "large_carnivores": ("bear", "leopard", "lion", "tiger", "wolf"),
+    "large_man-made_outdoor_things": ("bridge", "castle", "house", "road", "skyscraper"),
+    "large_natural_outdoor_scenes": ("cloud", "forest", "mountain", "plain", "sea"),
+    "large_omnivores_and_herbivores": ("camel", "cattle", "chimpanzee", "elephant", "kangaroo"),
+    "medium_mammals": ("fox", "porcupine", "possum", "raccoon", "skunk"),
+    "non-insect_invertebrates": ("crab", "lobster", "snail", "spider", "worm"),
+    "people": ("baby", "boy", "girl", "man", "woman"),
+    "reptiles": ("crocodile", "dinosaur", "lizard", "snake", "turtle"),
+    "small_mammals": ("hamster", "mouse", "rabbit", "shrew", "squirrel"),
+    "trees": ("maple_tree", "oak_tree", "palm_tree", "pine_tree", "willow_tree"),
+    "vehicles_1": ("bicycle", "bus", "motorcycle", "pickup_truck", "train"),
+    "vehicles_2": ("lawn_mower", "rocket", "streetcar", "tank", "tractor"),
+}
+
+SUPERCLASS_OF: dict[str, str] = {name: group for group, names in SUPERCLASSES.items() for name in names}
+
+
+def shared_superclasses(left: tuple[str, ...], right: tuple[str, ...]) -> int:
+    """How many pairs of a class from `left` and one from `right` belong to one superclass.
+
+    >>> shared_superclasses(("otter", "rose"), ("seal", "tulip", "bus"))
+    2
+    """
+    return sum(SUPERCLASS_OF[one] == SUPERCLASS_OF[other] for one in left for other in right)
