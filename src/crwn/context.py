@@ -27,6 +27,8 @@ STORES: tuple[Store, ...] = ("float32", "float16", "int8")
 FORMAT = 1
 LONGEST_NAME = 200
 
+to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+
 _EMPTY_CHECKSUM = "0" * 64
 _CHECKSUM_MARK = rb"{\"checksum\":\""  # as it stands in the header: JSON inside a JSON string
 _DTYPES = {"float32": torch.float32, "float16": torch.float16, "int8": torch.int8}
@@ -146,7 +148,7 @@ class Context:
             "scales": scales,
         }
         # One metadata key: safetensors writes several in random order, and equal contexts should be equal bytes.
-        data = arrays_to_bytes(stored, {"crwn": json.dumps(record, separators=(",", ":"))})
+        data = arrays_to_bytes(stored, {"crwn": to_json(record)})
         return data.replace(_EMPTY_CHECKSUM.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
 
     @classmethod
@@ -269,6 +271,7 @@ class ContextStack:
         self.shapes = {key: tuple(shapes[key]) for key in sorted(shapes)}
         self._names: list[str] = []
         self._classes: list[tuple[Hashable, ...]] = []
+        self._info: list[dict[str, Any]] = []
         self._index: dict[str, int] = {}
         self._room = max(1, capacity)
         self._rows = {
@@ -326,6 +329,10 @@ class ContextStack:
         """The label values of the task in this row."""
         return self._classes[self._checked(row)]
 
+    def info(self, row: int) -> dict[str, Any]:
+        """The facts kept with the task in this row."""
+        return self._info[self._checked(row)]
+
     def row(self, row: int) -> dict[str, Tensor]:
         """One task's tensors by name."""
         at = self._checked(row)
@@ -351,6 +358,7 @@ class ContextStack:
         self._write(row, context)
         self._names.append(context.name)
         self._classes.append(context.classes)
+        self._info.append(context.info)
         self._index[context.name] = row
         return row
 
@@ -360,6 +368,7 @@ class ContextStack:
         check_shapes(context, self.shapes)
         self._write(row, context)
         self._classes[row] = context.classes
+        self._info[row] = context.info
         return row
 
     def remove(self, name: str) -> None:
@@ -369,10 +378,11 @@ class ContextStack:
             for held in (self._rows, self._scales):
                 for rows in held.values():
                     rows[row] = rows[last]
-            self._names[row], self._classes[row] = self._names[last], self._classes[last]
+            for facts in (self._names, self._classes, self._info):
+                facts[row] = facts[last]  # type: ignore[index]
             self._index[self._names[row]] = row
-        self._names.pop()
-        self._classes.pop()
+        for facts in (self._names, self._classes, self._info):
+            facts.pop()  # type: ignore[attr-defined]
         del self._index[name]
 
     def _checked(self, row: int) -> int:
@@ -411,15 +421,16 @@ def _pack(key: str, tensor: Tensor, store: Store) -> tuple[Tensor, float]:
     """The tensor as it is stored, and its scale (1 unless int8)."""
     dtype = _stored_dtype(key, tensor.ndim, store)
     if dtype == torch.int8:
-        largest = np.float32(tensor.abs().max().item() if tensor.numel() else 0.0)
-        scale = np.float32(largest / np.float32(127))
-        if not np.isfinite(np.float32(127) * np.float64(scale)) or np.float64(scale) * 127 > np.finfo(np.float32).max:
-            scale = np.nextafter(scale, np.float32(0))
-        if scale == 0:
-            scale = np.float32(1)
+        scale = np.float32((tensor.abs().max().item() if tensor.numel() else 0.0) / 127)
+        if float(scale) * 127 > np.finfo(np.float32).max:
+            scale = np.nextafter(scale, np.float32(0))  # rounded up, the largest number would come back infinite
+        if scale < np.finfo(np.float32).tiny:
+            scale = np.float32(1)  # numbers that small are zero
         return torch.round(tensor / float(scale)).clamp(-127, 127).to(torch.int8), float(scale)
+    if dtype == torch.float32:
+        return tensor, 1.0
     packed = tensor.to(dtype)
-    if dtype == torch.float16 and not torch.isfinite(packed).all():
+    if not np.isfinite(packed.numpy()).all():
         raise ContextError(f'{key} holds {tensor.abs().max().item():g}, too large for float16: use store="float32"')
     return packed, 1.0
 

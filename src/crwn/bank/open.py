@@ -14,7 +14,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from crwn.bank import postgres, sqlite
 from crwn.bank.failures import said_plainly
 from crwn.bank.tables import FORMAT, counters, meta, metadata
-from crwn.context import Store, check_store, decode_label, encode_label
+from crwn.context import Store, check_store, decode_label, encode_label, to_json
 from crwn.errors import BankError
 
 
@@ -54,7 +54,7 @@ def wait_at_most(connection: Connection, seconds: float) -> None:
 
 
 def classes_to_text(classes: tuple[Hashable, ...]) -> str:
-    return json.dumps([encode_label(label) for label in classes], separators=(",", ":"))
+    return to_json([encode_label(label) for label in classes])
 
 
 def classes_from_text(text: str) -> tuple[Hashable, ...]:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
 from crwn.bank.interface import Bank
 from crwn.context import Context, ContextStack, Store
 from crwn.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a task beside its tensors."""
+
+    classes: tuple[Hashable, ...]
+    info: dict[str, Any]
 
 
 class ResidentStack:
@@ -58,6 +68,13 @@ class ResidentStack:
         """One context per name, `[B, ...]` by tensor name."""
         with self._ready(names):
             return self._stack.gather(self._stack.positions(names))
+
+    def take_with_facts(self, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Facts]]:
+        """Like `take`, with the classes and kept facts of every different task, all of one moment."""
+        with self._ready(names):
+            rows = {name: self._stack.index(name) for name in dict.fromkeys(names)}
+            facts = {name: Facts(self._stack.classes(row), self._stack.info(row)) for name, row in rows.items()}
+            return self._stack.gather(self._stack.positions(names)), facts
 
     def positions(self, names: Sequence[str]) -> Tensor:
         """The rows of these tasks, `[B]` int64, for `gather`; what was not there is fetched."""

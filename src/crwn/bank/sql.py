@@ -19,7 +19,7 @@ from crwn.bank.failures import said_plainly
 from crwn.bank.interface import Change, Entry, end_of_prefix, is_sayable, no_version, taken, unknown_task
 from crwn.bank.tables import contexts as table
 from crwn.bank.tables import counters, forgotten, history, meta, payloads
-from crwn.context import Context, Store, check_model, check_name, stored_checksum
+from crwn.context import Context, Store, check_model, check_name, stored_checksum, to_json
 from crwn.errors import BankError, ContextError
 
 # As many as go into one statement: under the 999 values that older SQLite takes.
@@ -101,7 +101,7 @@ class SqlBank:
 
     def delete(self, name: str) -> None:
         with self._writing() as connection:
-            sequence = self._count(connection, changes=1, tasks=-1)
+            sequence = self._count(connection, changes=1, tasks=0)
             row = self._find(connection, name)
             if row is None:
                 raise self._unknown(connection, name)
@@ -111,6 +111,7 @@ class SqlBank:
             connection.execute(delete(history).where(history.c.name == name))
             connection.execute(delete(payloads).where(payloads.c.sequence.in_(dropped)))
             connection.execute(insert(forgotten).values(name=name, version=row.version, sequence=sequence))
+            self._count(connection, changes=0, tasks=-1)
 
     def names(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[str]:
         query = _page(select(table.c.name), prefix, after, limit)
@@ -223,7 +224,7 @@ class SqlBank:
                     "numbers": context.numbers,
                     "bytes": len(data),
                     "classes": opening.classes_to_text(context.classes),
-                    "info": json.dumps(context.info, separators=(",", ":")),
+                    "info": to_json(context.info),
                     "checksum": stored_checksum(data),
                     "data": data,
                 }
