@@ -422,9 +422,9 @@ def _pack(key: str, tensor: Tensor, store: Store) -> tuple[Tensor, float]:
     dtype = _stored_dtype(key, tensor.ndim, store)
     if dtype == torch.int8:
         scale = np.float32((tensor.abs().max().item() if tensor.numel() else 0.0) / 127)
-        if float(scale) * 127 > np.finfo(np.float32).max:
+        if float(scale) * 127 > torch.finfo(torch.float32).max:
             scale = np.nextafter(scale, np.float32(0))  # rounded up, the largest number would come back infinite
-        if scale < np.finfo(np.float32).tiny:
+        if scale < torch.finfo(torch.float32).tiny:
             scale = np.float32(1)  # numbers that small are zero
         return torch.round(tensor / float(scale)).clamp(-127, 127).to(torch.int8), float(scale)
     if dtype == torch.float32:
