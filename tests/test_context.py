@@ -220,7 +220,7 @@ def test_nan_in_a_file_is_refused() -> None:
     assert data.count(value) == 1
     data = data.replace(value, np.float32("nan").tobytes()).replace(stored_checksum(data).encode(), b"0" * 64, 1)
     data = data.replace(b"0" * 64, hashlib.sha256(data).hexdigest().encode(), 1)
-    with pytest.raises(ContextError, match="NaN or infinite numbers in layers.0.alpha"):
+    with pytest.raises(ContextError, match=r"NaN or infinite numbers in layers\.0\.alpha"):
         Context.from_bytes(data)
 
 
@@ -303,7 +303,7 @@ def test_contexts_of_other_models_are_refused() -> None:
 
 @pytest.mark.parametrize("store", STORES)
 def test_stacking(store: Store) -> None:
-    many = [make(f"task {i}", i, classes=(i,)) for i in range(20)]
+    many = [make(f"task {i}", i, classes=(i,), number=i) for i in range(20)]
     stack = ContextStack(SHAPES, store=store, capacity=1)
     for i, context in enumerate(many):
         assert stack.append(context) == i
@@ -324,6 +324,7 @@ def test_stacking(store: Store) -> None:
         row = stack.index(f"task {i}")
         assert stack.names[row] == f"task {i}"
         assert stack.classes(row) == (i,)
+        assert stack.info(row) == {"number": i}
         assert all(torch.equal(tensor, expected[i][key]) for key, tensor in stack.row(row).items())
     changed = make("task 4", 99, classes=("new",))
     row = stack.replace(changed)

@@ -378,11 +378,12 @@ class ContextStack:
             for held in (self._rows, self._scales):
                 for rows in held.values():
                     rows[row] = rows[last]
-            for facts in (self._names, self._classes, self._info):
-                facts[row] = facts[last]  # type: ignore[index]
+            self._names[row], self._classes[row] = self._names[last], self._classes[last]
+            self._info[row] = self._info[last]
             self._index[self._names[row]] = row
-        for facts in (self._names, self._classes, self._info):
-            facts.pop()  # type: ignore[attr-defined]
+        self._names.pop()
+        self._classes.pop()
+        self._info.pop()
         del self._index[name]
 
     def _checked(self, row: int) -> int:
