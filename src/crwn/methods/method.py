@@ -29,7 +29,7 @@ class Counts:
 
     params_per_task: int  # numbers that one further task learns
     params_per_task_amortised: float  # with what is shared and trained spread over the tasks, as the paper counts
-    bytes_per_task: int  # what one further task really takes on disk
+    bytes_per_task: int  # what has to be kept: a further task's own bytes, and its share of what is shared and trained
     note: str = ""
 
 
@@ -40,16 +40,16 @@ class Method(ABC):
         scenario: the tasks; its input shape and widest task size the network.
         size: what the paper calls the size ("256", "10d", "1d"); None for the method's default.
         seed: makes everything random in the method.
-        recipe: how a task is taught; a method adapts it with `recipe_for` (its published rates).
+        options: the method's own options, an instance of its `Options`.
     """
 
     name: ClassVar[str]
     independent: ClassVar[bool]  # tasks never touch each other: they may be stacked and cannot forget
     joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting has no meaning
     Options: ClassVar[type[Options]] = Options
-    sizes: ClassVar[tuple[str, ...]] = ()
+    sizes: ClassVar[tuple[str, ...]] = ()  # the usual ones, for messages; a method may take others of the same form
 
-    def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: Options) -> None:
+    def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         self.scenario = scenario
         self.size = size or self.default_size(scenario)
         self.seed = seed
@@ -68,6 +68,11 @@ class Method(ABC):
     @abstractmethod
     def stack_size(self) -> int:
         """How many independent tasks to learn at once: a rule of sizes, never of timing; 1 where tasks are not."""
+
+    @property
+    def first_alone(self) -> bool:
+        """Whether later tasks build on the first, so that it is learned before them and never in a stack."""
+        return False
 
     @abstractmethod
     def learn(

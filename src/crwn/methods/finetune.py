@@ -1,0 +1,62 @@
+"""Fine-tuning: one network taught task after task, nothing protected: the forgetting the others avoid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+
+from crwn.checkpoint import Checkpoint
+from crwn.layers import learned_numbers
+from crwn.methods.independent import float_bytes
+from crwn.methods.method import Counts
+from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.one_network import OneNetwork, only
+from crwn.methods.published import has_images, published_recipe
+from crwn.recipe import Recipe
+from crwn.scenarios import Scenario, Task
+from crwn.training import Callback, TaskRows, train
+
+
+class Finetune(OneNetwork):
+    """`y = W x` in every layer: every task goes on training the same weights."""
+
+    name = "finetune"
+    sizes = ("256",)
+
+    @classmethod
+    def default_size(cls, scenario: Scenario) -> str:
+        return "1d" if has_images(scenario) else "256"
+
+    def network(self) -> nn.Module:
+        return fully_connected(
+            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        )
+
+    def recipe(self, **overrides: object) -> Recipe:
+        return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
+
+    def learn(
+        self,
+        tasks: Sequence[Task],
+        recipe: Recipe,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        task = only(tasks, method=self.name)
+        (learned,) = train(
+            self.model,
+            [TaskRows(task.name, task.train, len(task.classes))],
+            recipe,
+            seed=self.seed,
+            start=[self.weights],
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
+        self.weights = learned.tensors
+
+    def counts(self, tasks: int) -> Counts:
+        weights = learned_numbers(self.model)
+        note = "every task trains all weights again; one network of float32 is kept, spread over the tasks"
+        return Counts(weights, weights / tasks, float_bytes(weights) // tasks, note)

@@ -1,0 +1,180 @@
+"""What methods have in common whose tasks never touch each other: a context per task, learned in stacks."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+
+import torch
+from pydantic import BaseModel
+from torch import Tensor, nn
+
+from crwn.checkpoint import Checkpoint
+from crwn.errors import ModelError, TaskError
+from crwn.layers import context_tensors
+from crwn.methods.method import Method
+from crwn.recipe import Recipe
+from crwn.rows import Rows
+from crwn.scenarios import Scenario, Task
+from crwn.training import Callback, TaskRows, predict_logits, train
+
+CACHE_BYTES = 8 * 2**20
+LARGEST_STACK = 16
+
+
+class Independent(Method):
+    """One frozen network, and for every task a context of its own.
+
+    Where `first_trains` names frozen weights, the first task learns them together with its context (the paper's
+    pretrained mode, BatchE); from then on they are frozen like any others, and kept with the first task.
+    """
+
+    independent = True
+
+    def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
+        super().__init__(scenario, size=size, seed=seed, options=options)
+        self.model = self.network()
+        self.contexts: dict[str, dict[str, Tensor]] = {}
+        self.first: str | None = None  # the task that trained the shared weights
+
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The network: its parameters are a task's, everything else is shared and frozen."""
+
+    def first_trains(self) -> list[str]:
+        """Names of the frozen weights that the first task trains."""
+        return []
+
+    def first_recipe(self, recipe: Recipe) -> Recipe:
+        """The recipe of a first task that trains shared weights."""
+        return recipe
+
+    def start(self, task: Task) -> Mapping[str, Tensor]:
+        """The context a task starts from: the same for all, so that what they learn can be compared."""
+        return context_tensors(self.model)
+
+    @property
+    def first_alone(self) -> bool:
+        return bool(self.first_trains())
+
+    def learn(
+        self,
+        tasks: Sequence[Task],
+        recipe: Recipe,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        tasks = list(tasks)
+        if self.first_alone and self.first is None:
+            first = tasks.pop(0)
+            self._learn_first(first, self.first_recipe(recipe), callbacks, _for_tasks(checkpoint, [first], whole=False))
+        for stack in _equally_long(tasks):
+            found = train(
+                self.model,
+                [_task_rows(task) for task in stack],
+                recipe,
+                seed=self.seed,
+                start=[self.start(task) for task in stack],
+                callbacks=callbacks,
+                checkpoint=_for_tasks(checkpoint, stack, whole=stack == tasks and not self.first_alone),
+            )
+            for learned in found:
+                self.contexts[learned.name] = self.keep(learned.tensors)
+
+    def _learn_first(
+        self, task: Task, recipe: Recipe, callbacks: Sequence[Callback], checkpoint: Checkpoint | None
+    ) -> None:
+        names = self.first_trains()
+        trained = unfrozen(self.model, names)
+        start = dict(self.start(task)) | {name: self.model.get_buffer(name) for name in names}
+        (learned,) = train(
+            trained,
+            [_task_rows(task)],
+            recipe,
+            seed=self.seed,
+            start=[start],
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
+        self._freeze(task.name, {name: learned.tensors.pop(name) for name in names})
+        self.contexts[task.name] = self.keep(learned.tensors)
+
+    def _freeze(self, first: str, weights: Mapping[str, Tensor]) -> None:
+        for name, value in weights.items():
+            self.model.get_buffer(name).copy_(value)
+        self.first = first
+
+    def keep(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """What is kept of a learned context: all of it."""
+        return tensors
+
+    def context(self, task: Task) -> dict[str, Tensor]:
+        """The context the network computes with."""
+        if task.name not in self.contexts:
+            raise TaskError(f'{self.name} has not learned task "{task.name}": learn it first')
+        return self.contexts[task.name]
+
+    def logits(self, task: Task, rows: Rows) -> Tensor:
+        return predict_logits(self.model, self.context(task), rows, classes=len(task.classes))
+
+    def task_state(self, task: Task) -> dict[str, Tensor]:
+        self.context(task)
+        state = dict(self.contexts[task.name])
+        if task.name == self.first:
+            state |= {f"shared/{name}": self.model.get_buffer(name).clone() for name in self.first_trains()}
+        return state
+
+    def restore(self, task_states: dict[str, dict[str, Tensor]], shared: dict[str, Tensor]) -> None:
+        for task, state in task_states.items():
+            self.contexts[task] = {name: value for name, value in state.items() if not name.startswith("shared/")}
+            weights = {
+                name.removeprefix("shared/"): value for name, value in state.items() if name.startswith("shared/")
+            }
+            if weights:
+                self._freeze(task, weights)
+        if task_states and self.first_alone and self.first is None:
+            raise ModelError(f"the shared weights of {self.name} are not in the state of any task: learn it again")
+
+
+def stack_of(widest: int, *, batch_size: int = 128) -> int:
+    """How many tasks to stack: as many as keep the widest layer's activations of a batch in about 8 MB of cache."""
+    return max(1, min(LARGEST_STACK, CACHE_BYTES // (4 * batch_size * widest)))
+
+
+def unfrozen(model: nn.Module, names: Sequence[str]) -> nn.Module:
+    """A copy of the model in which these frozen weights are learned."""
+    trained = copy.deepcopy(model)
+    for name in names:
+        owner, _, attribute = name.rpartition(".")
+        module = trained.get_submodule(owner)
+        value = getattr(module, attribute)
+        delattr(module, attribute)
+        module.register_parameter(attribute, nn.Parameter(value.clone()))
+    return trained
+
+
+def float_bytes(numbers: int) -> int:
+    """Bytes of this many float32 numbers."""
+    return numbers * torch.finfo(torch.float32).bits // 8
+
+
+def _task_rows(task: Task) -> TaskRows:
+    return TaskRows(task.name, task.train, len(task.classes))
+
+
+def _equally_long(tasks: Sequence[Task]) -> Iterator[list[Task]]:
+    """The tasks in stacks that can be learned together: those with equally many rows."""
+    by_length: dict[int, list[Task]] = {}
+    for task in tasks:
+        by_length.setdefault(len(task.train), []).append(task)
+    yield from by_length.values()
+
+
+def _for_tasks(checkpoint: Checkpoint | None, tasks: Sequence[Task], *, whole: bool) -> Checkpoint | None:
+    """The checkpoint of a part of the tasks: a state saved by another part must not be taken for its own."""
+    if checkpoint is None or whole:
+        return checkpoint
+    part = ",".join(task.name for task in tasks)
+    return Checkpoint(checkpoint.path, f"{checkpoint.identity}/{part}", seconds=checkpoint.seconds)

@@ -1,0 +1,110 @@
+"""Methods by name: the ones built in, and those that installed packages register."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError, create_model
+
+from crwn.errors import ConfigError
+from crwn.methods.finetune import Finetune
+from crwn.methods.flynet import FlyNetMethod
+from crwn.methods.method import Method
+from crwn.methods.neuromodnet import NeuroModNetMethod
+from crwn.methods.stl import STL
+from crwn.recipe import Recipe
+from crwn.scenarios import Scenario
+
+ENTRY_POINTS = "crwn.methods"
+M = TypeVar("M", bound=BaseModel)
+METHODS: dict[str, type[Method]] = {method.name: method for method in (NeuroModNetMethod, FlyNetMethod, STL, Finetune)}
+
+
+def _registered() -> dict[str, EntryPoint]:
+    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+
+
+def method_names() -> list[str]:
+    """Names of all methods there are: the built-in ones, then those of installed packages."""
+    return [*METHODS, *sorted(_registered().keys() - METHODS.keys())]
+
+
+def find_method(name: str) -> type[Method]:
+    """The method of that name."""
+    if name in METHODS:
+        return METHODS[name]
+    registered = _registered()
+    if name not in registered:
+        raise ConfigError(
+            f'unknown method "{name}"{_near(name, method_names())}: choose one of {", ".join(method_names())}'
+        )
+    point = registered[name]
+    try:
+        found = point.load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigError(f'method "{name}" ({point.value}) cannot be loaded: {error}') from error
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise ConfigError(f'method "{name}" ({point.value}) is not a subclass of crwn.methods.Method')
+    return found
+
+
+def make_method(
+    name: str,
+    scenario: Scenario,
+    *,
+    size: str | None = None,
+    seed: int = 0,
+    settings: Mapping[str, str] | None = None,
+) -> tuple[Method, dict[str, object]]:
+    """The method, and the recipe settings among `settings` (for `method.recipe(**them)`).
+
+    >>> from crwn.scenarios import make_scenario
+    >>> scenario = make_scenario("rotated-digits", tasks=2)
+    >>> method, overrides = make_method("flynet", scenario, settings={"gamma": "0.5", "rate": "0.02"})
+    >>> method.options.gamma, overrides
+    (0.5, {'rate': 0.02})
+
+    Args:
+        settings: `key=value` strings: options of the method, or fields of the recipe (rate, schedule, batch_size...).
+
+    Raises:
+        ConfigError: unknown method, size, option or value; the text names the choices.
+    """
+    found = find_method(name)
+    options: dict[str, str] = {}
+    overrides: dict[str, str] = {}
+    for key, value in (settings or {}).items():
+        if key in found.Options.model_fields:
+            options[key] = value
+        elif key in Recipe.model_fields:
+            overrides[key] = value
+        else:
+            choices = [*found.Options.model_fields, *Recipe.model_fields]
+            raise ConfigError(f'{name} has no option "{key}"{_near(key, choices)}: choose one of {", ".join(choices)}')
+    chosen = _parse(found.Options, options)
+    method = found(scenario, size=size, seed=seed, options=chosen)
+    return method, _recipe_settings(overrides)
+
+
+def _recipe_settings(overrides: Mapping[str, str]) -> dict[str, object]:
+    """Strings as the recipe's types, without its defaults."""
+    fields: dict[str, Any] = {key: (Recipe.model_fields[key].annotation, Recipe.model_fields[key]) for key in overrides}
+    parsed = _parse(create_model("RecipeSettings", **fields), overrides)
+    return {key: getattr(parsed, key) for key in overrides}
+
+
+def _parse(kind: type[M], values: Mapping[str, str]) -> M:
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise ConfigError(f"{where}={first['input']} is not possible: {first['msg']}") from None
+
+
+def _near(name: str, choices: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, list(choices), n=1)
+    return f', did you mean "{near[0]}"?' if near else ""

@@ -1,0 +1,85 @@
+"""NeuroModNet: frozen random weights in every layer, modulated by the task's context (the paper's method)."""
+
+from __future__ import annotations
+
+from typing import Literal, cast
+
+from pydantic import Field
+from torch import nn
+
+from crwn.errors import ConfigError
+from crwn.layers import learned_numbers
+from crwn.methods import method
+from crwn.methods.independent import Independent, float_bytes, stack_of
+from crwn.methods.method import Counts
+from crwn.methods.networks import DEPTH, flat_features, width
+from crwn.methods.published import has_images, published_recipe
+from crwn.models import NeuroModNet
+from crwn.recipe import Recipe
+from crwn.scenarios import Scenario
+
+
+class NeuroModNetMethod(Independent):
+    """`x_{l+1} = g(alpha_l * (R_l ⊙ v_l) x_l)`: a task learns v and alpha of every layer."""
+
+    name = "neuromodnet"
+    sizes = ("256", "512", "1024", "2048", "4096")
+
+    class Options(method.Options):
+        weights: Literal["gaussian", "hadamard"] = "gaussian"
+        modulation: Literal["both", "local", "global"] = "both"
+        pretrained: bool = Field(False, description="the first task trains the shared weights (Table 4)")
+        first_rate: float = Field(1e-4, gt=0, description="rate of the first task in pretrained mode")
+        activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
+        start: Literal["uniform", "ones"] = "uniform"
+        start_scale: float = Field(1.0, gt=0)
+        depth: int = Field(DEPTH, ge=1, description="hidden layers")
+        recipe: Literal["paper", "best"] = "paper"
+
+    @property
+    def settings(self) -> Options:
+        return cast(NeuroModNetMethod.Options, self.options)
+
+    @classmethod
+    def default_size(cls, scenario: Scenario) -> str:
+        return "1d" if has_images(scenario) else "1024"
+
+    def network(self) -> nn.Module:
+        options = self.settings
+        if options.pretrained and options.weights != "gaussian":
+            raise ConfigError(f"pretrained=true trains dense weights, got weights={options.weights}: use gaussian")
+        return NeuroModNet(
+            flat_features(self.scenario, method=self.name),
+            (width(self.size, method=self.name),) * options.depth,
+            self.scenario.num_classes,
+            seed=self.seed,
+            weights=options.weights,
+            modulation=options.modulation,
+            start=options.start,
+            start_scale=options.start_scale,
+            activation=options.activation,
+        )
+
+    def first_trains(self) -> list[str]:
+        names = [name for name, _ in self.model.named_buffers() if name.endswith("frozen.weight")]
+        return names if self.settings.pretrained else []
+
+    def first_recipe(self, recipe: Recipe) -> Recipe:
+        return recipe.model_copy(update={"rate": self.settings.first_rate})
+
+    def recipe(self, **overrides: object) -> Recipe:
+        if self.settings.recipe == "best" and not has_images(self.scenario):
+            return published_recipe(self.scenario, overrides, rate=0.02, image_rate=0.1, schedule="cosine")
+        return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)
+
+    @property
+    def stack_size(self) -> int:
+        return stack_of(max(*self.scenario.input_shape, width(self.size, method=self.name)))
+
+    def counts(self, tasks: int) -> Counts:
+        own = learned_numbers(self.model)
+        shared = sum(self.model.get_buffer(name).numel() for name in self.first_trains())
+        note = "a context is its float32 numbers; frozen weights come from the seed and take nothing"
+        if shared:
+            note = "float32 numbers of a context, and the weights the first task trained spread over the tasks"
+        return Counts(own, own + shared / tasks, float_bytes(own) + float_bytes(shared) // tasks, note)

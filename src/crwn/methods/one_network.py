@@ -1,0 +1,56 @@
+"""What methods have in common that train one network through all tasks: its weights, and what they may forget."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from pydantic import BaseModel
+from torch import Tensor, nn
+
+from crwn.errors import ConfigError
+from crwn.layers import context_tensors
+from crwn.methods.method import Method
+from crwn.rows import Rows
+from crwn.scenarios import Scenario, Task
+from crwn.training import predict_logits
+
+
+class OneNetwork(Method):
+    """One network whose weights every task goes on training, so that earlier tasks may be forgotten."""
+
+    independent = False
+
+    def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
+        super().__init__(scenario, size=size, seed=seed, options=options)
+        self.model = self.network()
+        self.weights = context_tensors(self.model)
+
+    @abstractmethod
+    def network(self) -> nn.Module:
+        """The network as it starts."""
+
+    @property
+    def stack_size(self) -> int:
+        return 1
+
+    def logits(self, task: Task, rows: Rows) -> Tensor:
+        """Logits of the network as it is now; a task that is not learned yet has them too (forward transfer)."""
+        return predict_logits(self.model, self.weights, rows, classes=len(task.classes))
+
+    def task_state(self, task: Task) -> dict[str, Tensor]:
+        return {}
+
+    def shared_state(self) -> dict[str, Tensor]:
+        return dict(self.weights)
+
+    def restore(self, task_states: dict[str, dict[str, Tensor]], shared: dict[str, Tensor]) -> None:
+        if shared:
+            self.weights = {name: shared[name] for name in self.weights}
+
+
+def only(tasks: Sequence[Task], *, method: str) -> Task:
+    """The one task of a call: networks that share weights learn task after task."""
+    if len(tasks) != 1:
+        raise ConfigError(f"{method} learns one task after another, got {len(tasks)} at once: use a stack size of 1")
+    return tasks[0]

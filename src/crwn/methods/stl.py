@@ -1,0 +1,40 @@
+"""STL: a network of its own for every task, all weights learned (the paper prints it as "MTL")."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from crwn.layers import learned_numbers
+from crwn.methods.independent import Independent, float_bytes
+from crwn.methods.method import Counts
+from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.published import has_images, published_recipe
+from crwn.recipe import Recipe
+from crwn.scenarios import Scenario
+
+
+class STL(Independent):
+    """`y = W_k x` in every layer: a task learns all weights, starting from the same ones."""
+
+    name = "stl"
+    sizes = ("256",)
+
+    @classmethod
+    def default_size(cls, scenario: Scenario) -> str:
+        return "1d" if has_images(scenario) else "256"
+
+    def network(self) -> nn.Module:
+        return fully_connected(
+            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        )
+
+    def recipe(self, **overrides: object) -> Recipe:
+        return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
+
+    @property
+    def stack_size(self) -> int:
+        return 1
+
+    def counts(self, tasks: int) -> Counts:
+        own = learned_numbers(self.model)
+        return Counts(own, own, float_bytes(own), "a task keeps all its weights as float32")
