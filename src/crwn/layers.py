@@ -134,13 +134,15 @@ def learned_numbers(model: nn.Module) -> int:
 
 
 def numbers_table(model: nn.Module) -> str:
-    """A table of the layers with their frozen and learned numbers."""
+    """A table of the layers with their frozen and learned numbers; empty where nothing is modulated."""
     rows = []
     for name, module in model.named_modules():
         if isinstance(module, Modulated):
             rows.append((name, type(module).__name__, module.frozen_numbers, learned_numbers(module)))
         elif isinstance(module, frozen_weights.SparseBinary):
             rows.append((name, "SparseBinary", module.out_features * module.inputs_per_node, 0))
+    if not rows:
+        return ""
     rows.append(("total", "", sum(row[2] for row in rows), learned_numbers(model)))
     width = max(len(row[0]) for row in rows)
     kind_width = max(len(row[1]) for row in rows)

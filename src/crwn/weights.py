@@ -35,7 +35,8 @@ def _normal_table() -> npt.NDArray[np.float32]:
     """Inverse CDF of the normal distribution at the middle of 2^16 equal slices, scaled to variance 1."""
     half = np.array([NormalDist().inv_cdf((i + 0.5) / 65536) for i in range(32768)])
     table = np.concatenate([half, -half[::-1]])
-    return (table / np.sqrt(np.mean(table**2))).astype(np.float32)
+    scaled: npt.NDArray[np.float32] = (table / np.sqrt(np.mean(table**2))).astype(np.float32)
+    return scaled
 
 
 def gaussian(shape: tuple[int, ...], *, seed: int, name: str, std: float) -> tuple[Tensor, str]:
@@ -93,7 +94,8 @@ class FrozenWeights(nn.Module):
     def dense(self) -> Tensor:
         """R as an ordinary matrix `[out, in]`."""
         example = next(self.buffers())
-        return self(torch.eye(self.in_features, device=example.device)).T.contiguous()
+        columns: Tensor = self(torch.eye(self.in_features, device=example.device))
+        return columns.T.contiguous()
 
     def extra_repr(self) -> str:
         return f"{self.in_features} -> {self.out_features}, {self.memory_bytes:,} bytes in memory"
@@ -187,7 +189,12 @@ class _BagSum(torch.autograd.Function):
         if chosen_dim is not None:
             raise ConfigError("the encoder's connections are frozen: they cannot differ between stacked tasks")
         assert x_dim is not None
-        return _BagSum.apply(x.movedim(x_dim, 0), chosen), 0
+        return _bag_sum(x.movedim(x_dim, 0), chosen), 0
+
+
+def _bag_sum(x: Tensor, chosen: Tensor) -> Tensor:
+    out: Tensor = _BagSum.apply(x, chosen)  # type: ignore[no-untyped-call]
+    return out
 
 
 class SparseBinary(FrozenWeights):
@@ -214,8 +221,7 @@ class SparseBinary(FrozenWeights):
         return self.out_features * self.inputs_per_node
 
     def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        out: Tensor = _BagSum.apply(x if gain is None else x * gain, self.chosen)
-        return out
+        return _bag_sum(x if gain is None else x * gain, self.chosen)
 
     def dense(self) -> Tensor:
         matrix = torch.zeros(self.out_features, self.in_features, device=self.chosen.device)

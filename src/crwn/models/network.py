@@ -18,4 +18,5 @@ class Network(nn.Module):
     classes: int
 
     def __repr__(self) -> str:
-        return f"{super().__repr__()}\n{numbers_table(self)}"
+        table = numbers_table(self)
+        return f"{super().__repr__()}\n{table}" if table else super().__repr__()

@@ -1,0 +1,157 @@
+"""What people hand over, as rows a model takes: arrays, tensors, datasets, loaders; labels of any hashable kind."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from crwn.errors import DataError
+from crwn.rows import Rows
+
+Scaling = tuple[float, float]
+NO_SCALING: Scaling = (0.0, 1.0)
+
+
+def as_tensor(x: Any, what: str = "inputs") -> Tensor:
+    """Numbers as a tensor without a copy where possible: uint8 stays, everything else becomes float32."""
+    if isinstance(x, Tensor):
+        tensor = x.detach().cpu()
+    else:
+        array = np.asarray(x)
+        if array.dtype == object or array.dtype.kind not in "biuf":
+            raise DataError(f"{what} must be numbers, got {array.dtype} of shape {array.shape}")
+        tensor = torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else array.copy())
+    return tensor if tensor.dtype == torch.uint8 else tensor.to(torch.float32)
+
+
+def shaped(x: Tensor, shape: Sequence[int] | None) -> Tensor:
+    """Rows in the shape a model takes: `[n, 28, 28]` becomes `[n, 784]` for a model of 784 inputs."""
+    if x.ndim == 0:
+        raise DataError("inputs must be rows, got a single number")
+    if shape is None or tuple(x.shape[1:]) == tuple(shape):
+        return x
+    wanted = int(np.prod(shape))
+    if x.ndim < 2 or int(np.prod(x.shape[1:])) != wanted:
+        raise DataError(
+            f"rows have shape {tuple(x.shape[1:])}, this model takes {tuple(shape)} ({wanted} numbers a row)"
+        )
+    return x.reshape(len(x), *shape)
+
+
+def check_finite(x: Tensor) -> None:
+    """Refuse NaN and infinite values, saying where the first one is."""
+    if x.dtype == torch.uint8:
+        return
+    for start in range(0, len(x), 4096):
+        bad = ~torch.isfinite(x[start : start + 4096]).flatten(1).all(dim=1) if x.ndim > 1 else ~torch.isfinite(x)
+        if bool(bad.any()):
+            raise DataError(f"row {start + int(bad.nonzero()[0, 0])} has NaN or infinite values: clean the data first")
+
+
+def collect(data: Any) -> tuple[Tensor, list[Hashable]]:
+    """All rows and labels of a Dataset or DataLoader."""
+    rows: list[Tensor] = []
+    labels: list[Hashable] = []
+    batched = isinstance(data, DataLoader)
+    items = data if batched or not hasattr(data, "__getitem__") else (data[i] for i in range(len(data)))
+    for item in items:
+        if not isinstance(item, tuple | list) or len(item) != 2:
+            raise DataError(f"a data set must give pairs of row and label, got {type(item).__name__}")
+        x, y = item
+        x = as_tensor(x)
+        rows.append(x if batched else x[None])
+        labels.extend(plain_labels(y) if batched else [_plain(y)])
+    if not rows:
+        raise DataError("the data set is empty: learning needs at least one row")
+    return torch.cat(rows), labels
+
+
+def plain_labels(y: Any) -> list[Hashable]:
+    """Labels as plain Python values."""
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    if isinstance(y, np.ndarray):
+        if y.ndim != 1:
+            raise DataError(f"labels must be one value a row, got shape {y.shape}")
+        return list(y.tolist())
+    if hasattr(y, "tolist") and not isinstance(y, list | tuple):
+        return list(y.tolist())
+    return [_plain(label) for label in y]
+
+
+def _plain(label: Any) -> Hashable:
+    if isinstance(label, np.generic) or (isinstance(label, Tensor) and label.ndim == 0):
+        label = label.item()
+    try:
+        hash(label)
+    except TypeError:
+        raise DataError(f"labels must be hashable, got {type(label).__name__}: {str(label)[:60]}") from None
+    found: Hashable = label
+    return found
+
+
+def classes_of(labels: Sequence[Hashable]) -> tuple[Hashable, ...]:
+    """The different labels: sorted where they can be, otherwise in order of first appearance."""
+    if any(isinstance(label, float) and label != label for label in labels):
+        raise DataError("labels contain NaN: give every row a label")
+    different = list(dict.fromkeys(labels))
+    try:
+        return tuple(sorted(different))  # type: ignore[type-var]
+    except TypeError:
+        return tuple(different)
+
+
+def indices(labels: Sequence[Hashable], classes: Sequence[Hashable], task: str) -> Tensor:
+    """Positions of the labels among the task's classes."""
+    at = {label: i for i, label in enumerate(classes)}
+    try:
+        return torch.tensor([at[label] for label in labels], dtype=torch.int64)
+    except KeyError as error:
+        known = ", ".join(repr(label) for label in classes[:12]) + (", ..." if len(classes) > 12 else "")
+        raise DataError(f'label {error.args[0]!r} is not a class of task "{task}": it has {known}') from None
+
+
+def label_array(classes: Sequence[Hashable], at: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+    """Labels at these positions, in the narrowest NumPy kind that holds them unchanged."""
+    alike = {type(label) for label in classes}
+    if len(alike) == 1 and alike <= {int, float, str, bool}:
+        return np.asarray(list(classes))[at]
+    values = np.empty(len(classes), dtype=object)
+    values[:] = list(classes)
+    chosen: npt.NDArray[Any] = values[at]
+    return chosen
+
+
+def measure_scaling(x: Tensor) -> Scaling:
+    """Mean and deviation of all numbers of a task's rows; a task keeps them with its context."""
+    sample = x[:: max(1, len(x) // 10_000)].to(torch.float64)
+    std = float(sample.std(correction=0))
+    return float(sample.mean()), std if std > 1e-8 else 1.0
+
+
+class Standardise:
+    """Raw rows -> `(x - mean) / std`, float32."""
+
+    def __init__(self, scaling: Scaling) -> None:
+        self.mean, self.std = scaling
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        out = batch.to(torch.float32, copy=True)
+        return out.sub_(self.mean).div_(self.std)
+
+
+def rows_of(x: Any, *, shape: Sequence[int] | None, scaling: Scaling | None = None) -> Rows:
+    """Rows without labels, checked and shaped; a `Rows` passes as it is."""
+    if isinstance(x, Rows):
+        return x
+    if isinstance(x, Dataset | DataLoader):
+        x, _ = collect(x)
+    tensor = shaped(as_tensor(x), shape)
+    check_finite(tensor)
+    return Rows(tensor, prepare=Standardise(scaling or NO_SCALING))

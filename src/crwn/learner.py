@@ -1,0 +1,433 @@
+"""The learner: one frozen model and the contexts of all its tasks, the object most users hold."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from crwn import inputs, lessons, model_folder
+from crwn.bank import Bank, ResidentStack, open_bank
+from crwn.context import Context, Store, check_model
+from crwn.engine import Engine, Work, make_engine
+from crwn.errors import ConfigError, DataError, TaskError
+from crwn.inference import TaskScore, rank_tasks
+from crwn.layers import context_tensors
+from crwn.merge import merged
+from crwn.models import fingerprint
+from crwn.recipe import Recipe
+from crwn.rows import Rows
+from crwn.similarity import flatten, nearest
+from crwn.training import Callback, mixed_logits, predict_logits
+
+
+class Learner:
+    """Teaches one frozen model any number of tasks; what each task learned is its context, kept in a bank.
+
+    Args:
+        model: one of crwn's networks, or any module made by `crwn.neuromodulate`.
+        bank: None keeps contexts in memory; a path is a model folder, made where there is none; an address
+            (`postgresql://...`) is a bank on a server.
+        store: how contexts are kept: "float32", "float16" or "int8".
+        resident: how many recently used tasks stay ready in memory.
+        seed: batch order; the model's own seed makes everything else.
+
+    >>> import numpy as np, crwn
+    >>> rows = np.random.default_rng(0).normal(size=(200, 8)).astype("float32")
+    >>> learner = Learner(crwn.NeuroModNet(in_features=8, hidden=(64,), classes=2, seed=0))
+    >>> learner.learn("sign", rows, rows[:, 0] > 0, batches=50, progress=False).name
+    'sign'
+    >>> learner.tasks
+    ['sign']
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        bank: str | Path | Bank | None = None,
+        *,
+        store: Store | None = None,
+        resident: int = 1024,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.model = model.eval()
+        self.seed = seed
+        self.device = torch.device(device)
+        self.fingerprint = fingerprint(model)
+        self.folder: Path | None = None
+        self.bank = self._open(bank, store)
+        self._start = {name: tensor.clone() for name, tensor in context_tensors(model).items()}
+        self._shapes = {name: tuple(tensor.shape) for name, tensor in self._start.items()}
+        self._resident = ResidentStack(self.bank, self._shapes, capacity=resident)
+        # functional_call swaps tensors inside the module for a moment: one prediction at a time.
+        self._busy = threading.Lock()
+
+    def _open(self, bank: str | Path | Bank | None, store: Store | None) -> Bank:
+        if bank is not None and not isinstance(bank, str | Path):
+            return bank
+        if bank is None or "://" in str(bank):
+            return open_bank(None if bank is None else str(bank), store=store, model=self.fingerprint)
+        self.folder = Path(bank)
+        model_folder.write_description(self.folder, self.model)
+        return open_bank(self.folder / model_folder.BANK, store=store, model=self.fingerprint)
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of all tasks."""
+        return self.bank.names()
+
+    @property
+    def outputs(self) -> int:
+        """How many classes a task can have at most."""
+        classes = getattr(self.model, "classes", None)
+        if isinstance(classes, int):
+            return classes
+        raise ConfigError("this module does not say how many outputs it has: set module.classes = N")
+
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        return getattr(self.model, "input_shape", None)
+
+    def learn(
+        self,
+        task: str,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        batches: int | None = None,
+        epochs: int | None = None,
+        recipe: Recipe | str | None = None,
+        start: str | None = None,
+        resume: bool = False,
+        replace: bool = False,
+        progress: bool = True,
+        callbacks: Sequence[Callback] = (),
+    ) -> Context:
+        """Learn one task and keep its context; labels may be any hashable values.
+
+        Args:
+            x, y: rows and labels: arrays, tensors, or a Dataset or DataLoader of pairs as `x` alone.
+            validation: a share of the rows (0.1), or `(x, y)`: stops early and keeps the best context.
+            recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
+            start: "nearest" starts from the context that fits the data best, a task's name from that task's.
+            resume: go on from the context the task has. replace: start anew in its place.
+        """
+        self._check_free([task], resume=resume, replace=replace)
+        old = self.bank.get(task) if resume else None
+        lesson = self._lesson(task, x, y, sample_weight, validation, old)
+        plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
+        begin = self._beginning(lesson, start, old)
+        return self._teach([[lesson]], plan, [begin], resume or replace, make_engine("local"), progress, callbacks)[0]
+
+    def learn_many(
+        self,
+        tasks: Mapping[str, Any],
+        *,
+        batches: int | None = None,
+        epochs: int | None = None,
+        recipe: Recipe | str | None = None,
+        validation: float | None = None,
+        replace: bool = False,
+        progress: bool = True,
+        callbacks: Sequence[Callback] = (),
+        engine: str | Engine = "local",
+    ) -> list[Context]:
+        """Learn several tasks in one go, `{name: (x, y)}`: the same contexts as one after another, in less time.
+
+        Tasks with equally many rows are stacked; every finished stack is kept at once, so an interruption loses
+        only what was under way.
+        """
+        self._check_free(list(tasks), resume=False, replace=replace)
+        made = []
+        for name, data in tasks.items():
+            x, y = data if isinstance(data, tuple) else (data, None)
+            made.append(self._lesson(name, x, y, None, validation, None))
+        plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
+        groups = lessons.grouped(self.model, made, plan.batch_size)
+        starts = [None] * len(groups)
+        kept = self._teach(groups, plan, starts, replace, make_engine(engine), progress, callbacks)
+        by_name = {context.name: context for context in kept}
+        return [by_name[name] for name in tasks]
+
+    def _lesson(
+        self, task: str, x: Any, y: Any, sample_weight: Any, validation: Any, old: Context | None
+    ) -> lessons.Lesson:
+        return lessons.make_lesson(
+            task,
+            x,
+            y,
+            shape=self.input_shape,
+            outputs=self.outputs,
+            sample_weight=sample_weight,
+            validation=validation,
+            seed=self.seed,
+            known=None if old is None else (old.classes, _scaling(old.info)),
+        )
+
+    def _check_free(self, names: Sequence[str], *, resume: bool, replace: bool) -> None:
+        if resume and replace:
+            raise ConfigError("both resume and replace are asked for: resume goes on, replace starts anew")
+        if resume or replace:
+            return
+        for name in names:
+            if name in self.bank:
+                raise TaskError(f'task "{name}" is there already: resume=True goes on, replace=True starts anew')
+
+    def _beginning(
+        self, lesson: lessons.Lesson, start: str | None, old: Context | None
+    ) -> list[Mapping[str, Tensor]] | None:
+        if old is not None:
+            return [old.tensors]
+        if start is None:
+            return None
+        if start == "nearest":
+            found = self.best_start(lesson.task.rows)
+            return None if found is None else [self.bank.get(found).tensors]
+        return [self.bank.get(start).tensors]
+
+    def _teach(
+        self,
+        groups: list[list[lessons.Lesson]],
+        plan: Recipe,
+        starts: Sequence[list[Mapping[str, Tensor]] | None],
+        replace: bool,
+        engine: Engine,
+        progress: bool,
+        callbacks: Sequence[Callback],
+    ) -> list[Context]:
+        kept: list[Context] = []
+        work = [
+            Work(self.model, [lesson.task for lesson in group], plan, self.seed, start, self.device)
+            for group, start in zip(groups, starts, strict=True)
+        ]
+        with lessons.progress_bar(groups, plan, shown=progress) as tell:
+            for number, learned in engine.run(work, callbacks=[*callbacks, tell]):
+                pairs = zip(groups[number], learned, strict=True)
+                contexts = [lesson.context(one, self.fingerprint) for lesson, one in pairs]
+                self.bank.put_many(contexts, replace=replace)
+                for context in contexts:
+                    self._resident.put(context)
+                kept.extend(contexts)
+        return kept
+
+    def predict(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> npt.NDArray[Any]:
+        """The labels of these rows: all of one task, one task per row, or of the task inferred for them as a group."""
+        logits, names, classes = self._logits(x, task, infer_task)
+        best = logits.argmax(dim=1).numpy()
+        if isinstance(names, str):
+            return inputs.label_array(classes[names], best)
+        labels: list[Hashable] = [classes[name][i] for name, i in zip(names, best, strict=True)]
+        return inputs.label_array(labels, np.arange(len(labels)))
+
+    def predict_proba(
+        self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False
+    ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+        """Probabilities over the task's classes, `[rows, classes]`; for mixed tasks a list, each row over its own."""
+        logits, names, classes = self._logits(x, task, infer_task)
+        if isinstance(names, str):
+            return logits.softmax(dim=1).numpy()
+        return [logits[i, : len(classes[name])].softmax(dim=0).numpy() for i, name in enumerate(names)]
+
+    def score(self, x: Any, y: Any = None, task: str | Sequence[str] | None = None) -> float:
+        """Accuracy: the share of rows whose predicted label is right."""
+        if y is None:
+            if isinstance(x, Rows):
+                raise DataError("score needs labels: pass them as y")
+            x, y = inputs.collect(x)
+        labels = inputs.plain_labels(y)
+        predicted = self.predict(x, task).tolist()
+        if len(labels) != len(predicted):
+            raise DataError(f"{len(predicted)} rows but {len(labels)} labels: there must be one for each row")
+        if not labels:
+            raise DataError("there are no rows to score")
+        return sum(bool(a == b) for a, b in zip(predicted, labels, strict=True)) / len(labels)
+
+    def _logits(
+        self, x: Any, task: str | Sequence[str] | None, infer_task: bool
+    ) -> tuple[Tensor, str | Sequence[str], dict[str, tuple[Hashable, ...]]]:
+        rows = inputs.rows_of(x, shape=self.input_shape)
+        chosen = self._choose(rows, task, infer_task)
+        if isinstance(chosen, str):
+            tensors, facts = self._resident.take_with_facts([chosen])
+            fact = facts[chosen]
+            own = {name: value[0] for name, value in tensors.items()}
+            scaled = _scaled(rows, _scaling(fact.info))
+            if not len(rows):
+                return torch.zeros(0, len(fact.classes)), chosen, {chosen: fact.classes}
+            with self._busy:
+                logits = predict_logits(self.model, own, scaled, classes=len(fact.classes), device=self.device)
+            return logits, chosen, {chosen: fact.classes}
+        return self._mixed_logits(rows, chosen)
+
+    def _mixed_logits(
+        self, rows: Rows, names: Sequence[str]
+    ) -> tuple[Tensor, Sequence[str], dict[str, tuple[Hashable, ...]]]:
+        parts: list[Tensor] = []
+        classes: dict[str, tuple[Hashable, ...]] = {}
+        size = min(1024, self._resident.capacity)
+        for at in range(0, len(names), size):
+            some = list(names[at : at + size])
+            tensors, facts = self._resident.take_with_facts(some)
+            scaling = torch.tensor([_scaling(facts[name].info) for name in some])
+            spread = (-1, *[1] * (rows.x.ndim - 1))
+            x = rows.inputs(slice(at, at + size))
+            x = (x - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
+            placed = {name: value.to(self.device) for name, value in tensors.items()}
+            with self._busy:
+                logits = mixed_logits(self.model, placed, x.to(self.device)).float().cpu()
+            counts = torch.tensor([len(facts[name].classes) for name in some])
+            absent = torch.arange(logits.shape[1]) >= counts[:, None]
+            parts.append(logits.masked_fill(absent, -torch.inf))
+            classes |= {name: fact.classes for name, fact in facts.items()}
+        return torch.cat(parts) if parts else torch.zeros(0, self.outputs), names, classes
+
+    def _choose(self, rows: Rows, task: str | Sequence[str] | None, infer_task: bool) -> str | Sequence[str]:
+        if task is not None and infer_task:
+            raise ConfigError("both a task and infer_task=True are given: give one of them")
+        if isinstance(task, str):
+            return task
+        if task is not None:
+            names = [str(name) for name in task]
+            if len(names) != len(rows):
+                raise DataError(f"{len(rows)} rows but {len(names)} task names: give one name, or one for each row")
+            return names
+        if infer_task:
+            return self.infer_task(rows)[0].task
+        first = self.bank.names(limit=2)
+        if len(first) == 1:
+            return first[0]
+        held = f"{len(self.bank)} tasks" if first else "no tasks yet"
+        raise TaskError(f"this learner has {held}: say which with task=, or pass infer_task=True")
+
+    def infer_task(self, x: Any, *, tasks: Sequence[str] | None = None) -> list[TaskScore]:
+        """All tasks ranked by how well they fit these rows as a group, best first, each with a score in 0..1.
+
+        The right context gives the surest outputs: the score is one minus the mean output entropy, divided by
+        the log of the task's class count.
+        """
+        rows = inputs.rows_of(x, shape=self.input_shape)
+        if not len(rows):
+            raise DataError("there are no rows to infer a task from")
+        names = list(tasks) if tasks is not None else self.tasks
+        if not names:
+            raise TaskError("this learner has no tasks yet: teach it one first")
+        with self._busy:
+            return rank_tasks(self.model, self._resident, names, rows, _scaling)
+
+    def best_start(self, rows: Rows) -> str | None:
+        """The task whose predictions fit these labelled rows best; None when there is no task yet."""
+        names = self.tasks
+        if not names:
+            return None
+        sample = rows.select(torch.arange(min(len(rows), 512)))
+        losses = {}
+        for name in names:
+            tensors, facts = self._resident.take_with_facts([name])
+            if len(facts[name].classes) < int(sample.labels(slice(None)).max()) + 1:
+                continue
+            with self._busy:
+                logits = predict_logits(self.model, {key: value[0] for key, value in tensors.items()}, sample)
+            losses[name] = float(torch.nn.functional.cross_entropy(logits, sample.labels(slice(None))))
+        return min(losses, key=losses.__getitem__) if losses else None
+
+    def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
+        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed)."""
+        names = self.tasks
+        if task not in names:
+            self.bank.get(task)
+        vectors = flatten([context.tensors for context in self.bank.get_many(names)])
+        return [(names[i], value) for i, value in nearest(vectors, names.index(task), count)]
+
+    def context(self, task: str) -> Context:
+        """What one task learned."""
+        return self.bank.get(task)
+
+    def add(self, context: Context, *, replace: bool = False) -> None:
+        """Keep a context that was learned elsewhere by the same model."""
+        check_model(context, self.fingerprint, self._shapes)
+        self.bank.put(context, replace=replace)
+        self._resident.put(context)
+
+    def merge(self, task: str) -> nn.Module:
+        """A plain `nn.Module` with this task's context baked in: raw rows in, logits of its classes out."""
+        context = self.bank.get(task)
+        classes = len(context.classes)
+        return merged(
+            self.model,
+            context.tensors,
+            scaling=_scaling(context.info),
+            classes=classes if classes < self.outputs else None,
+        )
+
+    def forget(self, task: str) -> None:
+        """Drop a task for good."""
+        self.bank.delete(task)
+        self._resident.drop(task)
+
+    def refresh(self) -> list[str]:
+        """See what other processes changed in the bank; gives the names of changed tasks."""
+        return self._resident.refresh()
+
+    def save(self, path: str | Path) -> None:
+        """Write a model folder with all tasks; a learner whose bank is that folder is saved already."""
+        folder = Path(path)
+        if self.folder is not None and self.folder.resolve() == folder.resolve():
+            return
+        model_folder.write_description(folder, self.model)
+        with open_bank(folder / model_folder.BANK, store=self.bank.store, model=self.fingerprint) as target:
+            for names in _in_parts(self.tasks, 1000):
+                target.put_many(self.bank.get_many(names), replace=True)
+
+    @classmethod
+    def load(cls, path: str | Path, *, model: nn.Module | None = None, **settings: Any) -> Learner:
+        """Open a model folder: the frozen weights are made again from the seed and their fingerprint compared."""
+        folder = Path(path)
+        found = model_folder.read_model(folder, model)
+        if not (folder / model_folder.BANK).exists():
+            raise DataError(f"{folder} has no {model_folder.BANK}: its contexts are missing; restore them from a copy")
+        return cls(found, bank=folder, **settings)
+
+    def close(self) -> None:
+        """Close the bank; on disk it is then as small as it can be."""
+        self.bank.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        where = self.folder or "memory"
+        with contextlib.suppress(Exception):
+            return f"Learner({type(self.model).__name__} {self.fingerprint[:8]}, {len(self.bank)} tasks in {where})"
+        return f"Learner({type(self.model).__name__}, closed)"
+
+
+def _scaling(info: Mapping[str, Any]) -> inputs.Scaling:
+    found = info.get("scaling", inputs.NO_SCALING)
+    return float(found[0]), float(found[1])
+
+
+def _scaled(rows: Rows, scaling: inputs.Scaling) -> Rows:
+    if not isinstance(rows.prepare, inputs.Standardise) or scaling == inputs.NO_SCALING:
+        return rows
+    return Rows(rows.x, rows.y, rows.index, inputs.Standardise(scaling), None, rows.weight)
+
+
+def _in_parts(names: list[str], size: int) -> Iterator[list[str]]:
+    for at in range(0, len(names), size):
+        yield names[at : at + size]

@@ -1,0 +1,190 @@
+"""From what people hand over to what the loop learns from: rows checked, classes found, a plan made."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, Dataset
+
+from crwn import inputs
+from crwn.context import Context, check_name, now
+from crwn.errors import ConfigError, DataError
+from crwn.recipe import Recipe, make_recipe
+from crwn.rows import Rows, named_generator
+from crwn.stacking import in_groups, model_stack_size
+from crwn.training import Callback, Learned, Step, TaskRows
+
+Known = tuple[tuple[Hashable, ...], inputs.Scaling]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """One task ready to be learned, and how to make a context of what came of it."""
+
+    task: TaskRows
+    classes: tuple[Hashable, ...]
+    scaling: inputs.Scaling
+    info: dict[str, Any] = field(default_factory=dict)
+
+    def context(self, learned: Learned, model: str) -> Context:
+        facts = {
+            "rows": len(self.task.rows),
+            "batches": learned.steps,
+            "loss": round(learned.loss, 6),
+            "seconds": round(learned.seconds, 3),
+            "scaling": list(self.scaling),
+            **self.info,
+        }
+        return Context(self.task.name, learned.tensors, self.classes, model, now(), facts)
+
+
+def make_lesson(
+    task: str,
+    x: Any,
+    y: Any,
+    *,
+    shape: Sequence[int] | None,
+    outputs: int,
+    sample_weight: Any = None,
+    validation: Any = None,
+    seed: int = 0,
+    known: Known | None = None,
+) -> Lesson:
+    """Check one task's data; `known` are the classes and scaling of a task that is resumed."""
+    check_name(task)
+    rows, labels = _rows_and_labels(x, y)
+    classes = known[0] if known else inputs.classes_of(labels)
+    if len(classes) > outputs:
+        raise DataError(f'task "{task}" has {len(classes)} classes, this model has {outputs} outputs: make a wider one')
+    if isinstance(rows, Rows):
+        scaling = inputs.NO_SCALING
+        ready = Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, rows.augment, rows.weight)
+    else:
+        tensor = inputs.shaped(rows, shape)
+        inputs.check_finite(tensor)
+        if len(tensor) != len(labels):
+            raise DataError(f"{len(tensor)} rows but {len(labels)} labels: there must be one for each row")
+        if not len(tensor):
+            raise DataError(f'task "{task}" has no rows: learning needs at least one')
+        scaling = known[1] if known else inputs.measure_scaling(tensor)
+        weight = None if sample_weight is None else _weights(sample_weight, len(tensor))
+        prepare = inputs.Standardise(scaling)
+        ready = Rows(tensor, inputs.indices(labels, classes, task), prepare=prepare, weight=weight)
+    ready, held = _hold_out(ready, validation, task, classes, shape, scaling, seed)
+    return Lesson(TaskRows(task, ready, len(classes), held), classes, scaling)
+
+
+def _rows_and_labels(x: Any, y: Any) -> tuple[Rows | Tensor, list[Hashable]]:
+    if isinstance(x, Rows):
+        labels = x.labels(slice(None)) if y is None else y
+        return x, inputs.plain_labels(labels)
+    if y is None:
+        if not isinstance(x, Dataset | DataLoader) and not hasattr(x, "__iter__"):
+            raise DataError("labels are missing: pass them as y, or a Dataset or DataLoader of pairs as x")
+        if not isinstance(x, Dataset | DataLoader):
+            raise DataError("labels are missing: pass them as y")
+        return inputs.collect(x)
+    return inputs.as_tensor(x), inputs.plain_labels(y)
+
+
+def _weights(sample_weight: Any, count: int) -> Tensor:
+    weight = inputs.as_tensor(sample_weight, "sample weights").float()
+    if weight.shape != (count,):
+        raise DataError(f"sample weights have shape {tuple(weight.shape)}, expected ({count},): one for each row")
+    if not bool(torch.isfinite(weight).all()) or bool((weight < 0).any()) or float(weight.sum()) == 0:
+        raise DataError("sample weights must be finite, not negative, and not all zero")
+    return weight
+
+
+def _hold_out(
+    rows: Rows,
+    validation: Any,
+    task: str,
+    classes: tuple[Hashable, ...],
+    shape: Sequence[int] | None,
+    scaling: inputs.Scaling,
+    seed: int,
+) -> tuple[Rows, Rows | None]:
+    if validation is None:
+        return rows, None
+    if isinstance(validation, tuple):
+        given = inputs.rows_of(validation[0], shape=shape, scaling=scaling)
+        labels = inputs.indices(inputs.plain_labels(validation[1]), classes, task)
+        return rows, Rows(given.x, labels, given.index, given.prepare)
+    if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 < validation < 1:
+        raise ConfigError(f"validation must be a share between 0 and 1, or (x, y), got {validation!r}")
+    order = torch.from_numpy(named_generator("validation", seed, task).permutation(len(rows)))
+    count = round(len(rows) * validation)
+    if not 0 < count < len(rows):
+        raise DataError(f"a share of {validation} of {len(rows)} rows leaves nothing to learn from or to check with")
+    held = rows.select(order[:count])
+    return rows.select(order[count:]), Rows(held.x, held.y, held.index, held.prepare, None, held.weight)
+
+
+def plan(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
+    """The recipe to learn by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
+    length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
+    if len(length) == 2:
+        raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
+    if isinstance(recipe, Recipe):
+        chosen = recipe.model_dump()
+    elif recipe in (None, "best", "paper"):
+        chosen = _named(model, recipe or "best")
+    else:
+        raise ConfigError(f'unknown recipe "{recipe}": choose "paper", "best", or pass a Recipe')
+    if length:
+        chosen |= {"batches": None, "epochs": None} | length
+    return make_recipe(**chosen)
+
+
+def _named(model: nn.Module, name: str) -> dict[str, Any]:
+    if getattr(model, "kind", "") in ("neuromodnet", "flynet"):
+        if name == "paper":
+            return {"optimizer": "rmsprop", "rate": 0.01}
+        return {"optimizer": "rmsprop", "rate": 0.02, "schedule": "cosine"}
+    return {"optimizer": "adam", "rate": getattr(model, "suggested_rate", 0.1), "schedule": "cosine"}
+
+
+def grouped(model: nn.Module, made: list[Lesson], batch_size: int) -> list[list[Lesson]]:
+    """Lessons that can be learned at once: equally many rows, all or none with validation rows."""
+    size = model_stack_size(model, batch_size=batch_size)
+    return in_groups(made, [(len(one.task.rows), one.task.validation is None) for one in made], size)
+
+
+@contextmanager
+def progress_bar(groups: list[list[Lesson]], plan: Recipe, *, shown: bool) -> Iterator[Callback]:
+    """A callback that shows one bar over all groups on stderr, with rate and time left."""
+    if not shown or not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total} batches, {task.fields[rate]} ms each, loss {task.fields[loss]}"),
+        TimeRemainingColumn(),
+    )
+    total = sum(len(group) * plan.steps(len(group[0].task.rows)) for group in groups)
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        shown_task = bar.add_task("learning", total=total, loss="", rate="")
+
+        def tell(step: Step) -> None:
+            if step.step % 10 == 0 or step.step == step.steps:
+                speed = bar.tasks[0].speed
+                bar.update(
+                    shown_task,
+                    description=step.names[0] if len(step.names) == 1 else f"{len(step.names)} tasks",
+                    loss=f"{float(step.losses.mean()):.3f}",
+                    rate=f"{1000 / speed:.1f}" if speed else "",
+                )
+            bar.advance(shown_task, len(step.names))
+
+        yield tell

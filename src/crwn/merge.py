@@ -1,0 +1,72 @@
+"""A plain `nn.Module` with one context baked in, for those who want nothing of crwn at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from crwn.inputs import NO_SCALING, Scaling
+from crwn.layers import ModulatedLinear
+from crwn.training import replica
+
+
+class InputScaling(nn.Module):
+    """`(x - mean) / std`, with the task's own two numbers."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, scaling: Scaling) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(scaling[0], dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(scaling[1], dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return (x.to(self.mean.dtype) - self.mean) / self.std
+
+
+class FirstClasses(nn.Module):
+    """Only the outputs that the task has classes for."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.classes = classes
+
+    def forward(self, logits: Tensor) -> Tensor:
+        return logits[..., : self.classes]
+
+
+def merged(
+    model: nn.Module, context: Mapping[str, Tensor], *, scaling: Scaling = NO_SCALING, classes: int | None = None
+) -> nn.Module:
+    """The model in evaluation mode with every modulated layer replaced by an ordinary one of the same answers."""
+    baked = replica(model)
+    baked.load_state_dict(dict(context), strict=False)
+    for name, module in list(baked.named_modules()):
+        plain = _plain(module)
+        if plain is not None:
+            parent, _, leaf = name.rpartition(".")
+            setattr(baked.get_submodule(parent), leaf, plain)
+    for module in baked.modules():
+        if parametrize.is_parametrized(module):
+            for tensor_name in list(module.parametrizations):  # type: ignore[arg-type]
+                parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=True)
+    parts: list[nn.Module] = [baked.requires_grad_(False)]
+    if scaling != NO_SCALING:
+        parts.insert(0, InputScaling(scaling))
+    if classes is not None:
+        parts.append(FirstClasses(classes))
+    return nn.Sequential(*parts).eval()
+
+
+@torch.no_grad()
+def _plain(module: nn.Module) -> nn.Module | None:
+    if isinstance(module, ModulatedLinear):
+        linear = nn.Linear(module.frozen.in_features, module.frozen.out_features, bias=False)
+        linear.weight.copy_(module.frozen.dense() * module.gain)
+        return linear
+    bake = getattr(module, "baked", None)  # convolutions know how to do it themselves
+    return bake() if callable(bake) else None

@@ -1,0 +1,77 @@
+"""A model on disk: `model.json` says how to make it again, `bank.sqlite` beside it keeps what its tasks learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from crwn.context import write_atomically
+from crwn.errors import ModelError
+from crwn.models import Network, build, describe, fingerprint
+
+FORMAT = 1
+DESCRIPTION = "model.json"
+BANK = "bank.sqlite"
+
+
+def write_description(folder: Path, model: nn.Module) -> None:
+    """Write `model.json`, and check it instead where it is there already."""
+    if (folder / DESCRIPTION).exists():
+        check_description(folder, model)
+        return
+    described = describe(model) if isinstance(model, Network) else {"kind": "own", "config": _own(model)}
+    record = {"format": FORMAT, **described, "fingerprint": fingerprint(model)}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(folder / DESCRIPTION, (json.dumps(record, indent=2) + "\n").encode())
+    except OSError as error:
+        raise ModelError(f"cannot write model folder {folder}: {error.strerror or error}") from None
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """The content of `model.json`, checked for its form."""
+    path = folder / DESCRIPTION
+    if not folder.is_dir():
+        raise ModelError(f"there is no model folder {folder}: check the path, or make one with `crwn learn`")
+    try:
+        record = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise ModelError(f"{folder} is not a model folder: it has no {DESCRIPTION}") from None
+    except (OSError, UnicodeDecodeError, ValueError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): it is damaged; restore it from a copy") from None
+    if not isinstance(record, dict) or not isinstance(record.get("fingerprint"), str):
+        raise ModelError(f"{path} is not a model description: it is damaged; restore it from a copy")
+    if record.get("format") != FORMAT:
+        raise ModelError(f"{path} has format {record.get('format')!r}, this crwn reads {FORMAT}: update crwn")
+    return record
+
+
+def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
+    """Make the folder's model again from its seed (or take the given one) and compare fingerprints."""
+    record = read_description(folder)
+    if model is None:
+        if record.get("kind") == "own":
+            raise ModelError(f"{folder} belongs to a network of your own: build it again and pass it as model=")
+        try:
+            model = build(record)
+        except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
+            raise ModelError(f"{folder / DESCRIPTION} does not describe a network ({error}): it is damaged") from None
+    check_description(folder, model)
+    return model
+
+
+def check_description(folder: Path, model: nn.Module) -> None:
+    """Refuse a model that is not the one the folder was made with."""
+    saved, here = read_description(folder)["fingerprint"], fingerprint(model)
+    if saved != here:
+        raise ModelError(
+            f"model folder {folder} was made with model {saved[:12]}..., this model is {here[:12]}...: "
+            "use the same architecture, weights and seed"
+        )
+
+
+def _own(model: nn.Module) -> Any:
+    return getattr(model, "crwn_description", {"class": type(model).__name__})

@@ -1,0 +1,36 @@
+"""How alike contexts are: cosine after removing the mean context, which all tasks share from their common start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+
+def flatten(contexts: Sequence[Mapping[str, Tensor]], *, only: str | None = None) -> Tensor:
+    """Contexts as rows of one matrix, `[tasks, numbers]`; `only` takes the tensors whose names start with it.
+
+    Statistics of normalisation layers are left out: they describe the data, not what was learned.
+    """
+    names = [
+        name
+        for name in sorted(contexts[0])
+        if (only is None or name.startswith(only)) and not name.endswith(("running_mean", "running_var"))
+    ]
+    return torch.stack([torch.cat([context[name].reshape(-1).float() for name in names]) for context in contexts])
+
+
+def centred_cosine(vectors: Tensor, *, mean: Tensor | None = None) -> Tensor:
+    """Cosine of every pair of rows after taking off the mean row, `[tasks, tasks]`."""
+    centred = vectors - (vectors.mean(dim=0) if mean is None else mean)
+    unit = centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    return (unit @ unit.T).clamp(-1.0, 1.0)
+
+
+def nearest(vectors: Tensor, row: int, count: int) -> list[tuple[int, float]]:
+    """The rows most like this one with their similarities, most alike first."""
+    alike = centred_cosine(vectors)[row].clone()
+    alike[row] = -2.0
+    values, rows = alike.topk(min(count, len(vectors) - 1))
+    return [(int(i), float(value)) for i, value in zip(rows, values, strict=True)]
