@@ -1,0 +1,86 @@
+"""Runs shown on stderr: bars with rate and time left for people, a line per task for log files."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from crwn.experiments import RunConfig, Watcher
+
+
+class RunBars(Watcher):
+    """A bar per run on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("tasks"),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[last]}"),
+            console=self.console,
+            speed_estimate_period=600,
+        )
+        self.bar: TaskID | None = None
+        self.fetches: dict[str, TaskID] = {}
+        self.label = ""
+        self.tasks = self.done = self.before = 0
+        self.began = time.monotonic()
+
+    def __enter__(self) -> RunBars:
+        if self.console.is_terminal:
+            self.progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.progress.stop()
+
+    def fetching(self, what: str, done: int, total: int | None) -> None:
+        if what not in self.fetches:
+            self.fetches[what] = self.progress.add_task(what, total=total, rate="", last="")
+        self.progress.update(self.fetches[what], completed=done, total=total)
+
+    def begins(self, config: RunConfig, tasks: int, done: int) -> None:
+        self.label = f"{config.scenario_name} {config.label} seed {config.seed}"
+        self.tasks, self.done, self.before = tasks, done, done
+        self.began = time.monotonic()
+        self.bar = self.progress.add_task(self.label, total=tasks, completed=done, rate="", last="")
+        if not self.console.is_terminal:
+            kept = f", {done} of them done before" if done else ""
+            self._line(f"{self.label}: {tasks} tasks{kept}")
+
+    def learning(self, first: int, last: int, done: float) -> None:
+        if self.bar is not None:
+            reached = first + done * (last + 1 - first)
+            self.progress.update(self.bar, completed=reached, rate=self._rate(reached))
+
+    def learned(self, task: int, name: str, accuracy: float, seconds: float) -> None:
+        self.done = task + 1
+        if self.bar is not None:
+            self.progress.update(self.bar, completed=self.done, last=f"{name} {accuracy:.2f}%")
+        if not self.console.is_terminal:
+            self._line(f"{self.label}: task {task + 1} of {self.tasks}, {name}, {accuracy:.2f}%, {seconds:.1f} s")
+
+    def evaluating(self, done: int, total: int) -> None:
+        if self.bar is not None:
+            self.progress.update(self.bar, last=f"evaluating {done} of {total}")
+
+    def note(self, text: str) -> None:
+        self._line(f"note: {text}")
+
+    def _rate(self, reached: float) -> str:
+        passed = time.monotonic() - self.began
+        gained = reached - self.before
+        return f"{passed / gained:.1f} s a task" if gained > 0 and passed > 1 else ""
+
+    def _line(self, text: str) -> None:
+        # soft_wrap: a log line stays one line whatever the width of the terminal is thought to be.
+        self.console.print(text, soft_wrap=True, highlight=False, markup=False)

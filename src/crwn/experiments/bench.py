@@ -1,0 +1,180 @@
+"""The work itself, made from a run's config alone, so that any process can do a part of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from crwn.checkpoint import Checkpoint
+from crwn.data import Progress
+from crwn.data.progress import silent
+from crwn.errors import ConfigError, CRWNError
+from crwn.experiments.config import RunConfig
+from crwn.methods import Method, make_method
+from crwn.recipe import Recipe
+from crwn.rows import Rows
+from crwn.scenarios import Scenario, Task, make_scenario
+from crwn.training import Callback, Step
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A scenario, a method, and how tasks are taught."""
+
+    config: RunConfig
+    scenario: Scenario
+    method: Method
+    recipe: Recipe
+    setup_seconds: float
+
+
+@dataclass(frozen=True)
+class LearnedTask:
+    """What came of one task of a group: what is kept, how well it does right after learning, and what it took."""
+
+    task: int
+    state: dict[str, Tensor]
+    accuracy: float
+    training_seconds: float
+    evaluation_seconds: float
+
+
+def build(config: RunConfig, *, fetch: Progress = silent) -> Bench:
+    """Everything a run needs; names, sizes and options that do not exist are refused here."""
+    for length in ("batches", "epochs"):
+        if length in config.settings:
+            raise ConfigError(f"--set {length}={config.settings[length]}: use --{length} {config.settings[length]}")
+    scenario = make_scenario(config.scenario, seed=config.seed, tasks=config.tasks, progress=fetch)
+    began = time.perf_counter()
+    method, overrides = make_method(
+        config.method, scenario, size=config.size, seed=config.seed, settings=config.settings
+    )
+    recipe = method.recipe(**overrides, batches=config.batches, epochs=config.epochs)
+    return Bench(config, scenario, method, recipe, time.perf_counter() - began)
+
+
+def groups(bench: Bench, stack_size: int) -> list[list[int]]:
+    """Which tasks are learned together: stacks of equally long independent tasks, all of a joint method, or one."""
+    count = len(bench.scenario)
+    if bench.method.joint:
+        return [list(range(count))]
+    made: list[list[int]] = []
+    for i in range(count):
+        together = (
+            bool(made)
+            and bench.method.independent
+            and len(made[-1]) < stack_size
+            and len(bench.scenario[made[-1][0]].train) == len(bench.scenario[i].train)
+            and not (bench.method.first_alone and made[-1] == [0])
+        )
+        if together:
+            made[-1].append(i)
+        else:
+            made.append([i])
+    return made
+
+
+def learn_group(
+    bench: Bench,
+    indices: Sequence[int],
+    *,
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+) -> list[LearnedTask]:
+    """Learn these tasks and evaluate each right afterwards; the times are shared out among them."""
+    tasks = [bench.scenario[i] for i in indices]
+    clock = StepClock()
+    began = time.perf_counter()
+    bench.method.learn(tasks, bench.recipe, callbacks=[clock, *callbacks], checkpoint=checkpoint)
+    training = (time.perf_counter() - began) * clock.share_repeated / len(tasks)
+    found = []
+    for i, task in zip(indices, tasks, strict=True):
+        began = time.perf_counter()
+        score = accuracy(bench.method, task, task.test)
+        found.append(
+            LearnedTask(i, bench.method.task_state(task), score, training, time.perf_counter() - began),
+        )
+    return found
+
+
+class StepClock:
+    """Counts steps, so that the time of a task resumed in its middle is told for all of its steps."""
+
+    def __init__(self) -> None:
+        self.seen = 0
+        self.skipped = 0
+        self.names: tuple[str, ...] | None = None
+
+    def __call__(self, step: Step) -> None:
+        if step.names != self.names:
+            self.names = step.names
+            self.skipped += step.step - 1
+        self.seen += 1
+
+    @property
+    def share_repeated(self) -> float:
+        return (self.seen + self.skipped) / self.seen if self.seen else 1.0
+
+
+def accuracy(method: Method, task: Task, rows: Rows) -> float:
+    """Percentage of rows that the method puts into their class, knowing the task."""
+    right = int((method.logits(task, rows).argmax(dim=1) == rows.labels(slice(None))).sum())
+    return 100.0 * right / len(rows)
+
+
+def accuracy_unlearned(method: Method, task: Task) -> float | None:
+    """The same for a task that is not learned yet; None where the method has no answer to that."""
+    try:
+        return accuracy(method, task, task.test)
+    except (CRWNError, KeyError):
+        return None
+
+
+def inferred_accuracy(
+    method: Method, tasks: Sequence[Task], group: int, *, tell: Callable[[int], None] = lambda done: None
+) -> dict[str, float]:
+    """How often the task, and then the class, is right when the task is inferred from groups of rows.
+
+    The task is the one under which the group's outputs have the lowest mean entropy, divided by the log of its
+    number of classes.
+    """
+    right_tasks = right_rows = groups_seen = rows_seen = 0
+    for i, task in enumerate(tasks):
+        rows = task.test
+        labels = rows.labels(slice(None))
+        at = torch.arange(len(rows)) // group  # the group of every row
+        best = torch.full((math.ceil(len(rows) / group),), math.inf)
+        chosen = torch.zeros(len(best), dtype=torch.long)
+        answers = torch.zeros(len(rows), dtype=torch.long)
+        for j, candidate in enumerate(tasks):
+            logits = method.logits(candidate, rows)
+            logs = logits.log_softmax(dim=1)
+            entropy = -(logs.exp() * logs).sum(dim=1) / math.log(max(2, logits.shape[1]))
+            mean = torch.zeros(len(best)).index_add_(0, at, entropy) / at.bincount()
+            better = mean < best
+            best = torch.where(better, mean, best)
+            chosen[better] = j
+            answers = torch.where(better[at], logits.argmax(dim=1), answers)
+        right_tasks += int((chosen == i).sum())
+        right_rows += int(((chosen[at] == i) & (answers == labels)).sum())
+        groups_seen += len(best)
+        rows_seen += len(rows)
+        tell(i + 1)
+    return {
+        "group": float(group),
+        "task_accuracy": 100.0 * right_tasks / groups_seen,
+        "accuracy": 100.0 * right_rows / rows_seen,
+    }
+
+
+def checkpoint_identity(config: RunConfig, recipe: Recipe, names: Sequence[str]) -> str:
+    """What a checkpoint inside a task belongs to: the run, the recipe and the tasks being learned."""
+    whole = json.dumps([config.identity(), recipe.model_dump(), list(names)], sort_keys=True)
+    return hashlib.sha256(whole.encode()).hexdigest()

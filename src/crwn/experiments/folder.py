@@ -1,0 +1,208 @@
+"""A run on disk: config.json, metrics.jsonl, state/ and result.json, whole at every moment.
+
+The order of writes makes a killed run go on: a task's state, then the shared state under the number of tasks it
+knows, then the lines of metrics.jsonl that make both count, and only then is the older shared state removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from pydantic import ValidationError
+
+from crwn.errors import ConfigError
+from crwn.experiments.config import RunConfig
+from crwn.experiments.result import RunResult
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+FORMAT = 1
+START_ANEW = "delete the folder to do the run again, or give another --out"
+
+
+class RunFolder:
+    """The files of one run; reading records needs no torch.
+
+    Raises:
+        ConfigError: a file is damaged or missing, the folder holds another run, or another process is at work in it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.state = path / "state"
+
+    def result(self) -> RunResult | None:
+        """The stored result, or None where the run is not finished."""
+        record = self._json("result.json")
+        if record is None:
+            return None
+        try:
+            return RunResult.model_validate(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            self.damaged(f"result.json: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+
+    def record(self) -> dict[str, Any] | None:
+        """What config.json says, or None where nothing has begun."""
+        record = self._json("config.json")
+        if record is None:
+            for name in ("metrics.jsonl", "result.json"):
+                if (self.path / name).exists():
+                    self.damaged(f"there is {name} but no config.json")
+            return None
+        if record.get("format") != FORMAT or not all(isinstance(record.get(key), dict) for key in ("run", "chosen")):
+            self.damaged(f"config.json is not of format {FORMAT}")
+        return record
+
+    def holds(self, config: RunConfig) -> bool:
+        """Whether this very run has begun or is done here; another run in the folder is an error."""
+        record = self.record()
+        if record is None:
+            return False
+        asked, there = config.identity(), record["run"]
+        for key in sorted({*asked, *there}):
+            # A number of tasks or a size that was not given is whatever the run chose.
+            if asked.get(key) != there.get(key) and not (asked.get(key) is None and key in ("tasks", "size")):
+                raise ConfigError(
+                    f"{self.path} holds another run ({key} is {there.get(key)!r} there, {asked.get(key)!r} here): "
+                    "give another --out, or delete the folder"
+                )
+        threads = record["chosen"].get("threads")
+        if config.threads is not None and config.threads != threads:
+            raise ConfigError(
+                f"{self.path} was begun with {threads} threads, not {config.threads}: "
+                "other threads could change the numbers; leave --threads out to go on"
+            )
+        return True
+
+    def begin(self, record: Mapping[str, Any]) -> None:
+        self.state.mkdir(parents=True, exist_ok=True)
+        write_whole(self.path / "config.json", _pretty({"format": FORMAT, **record}))
+
+    def finish(self, result: RunResult) -> None:
+        write_whole(self.path / "result.json", _pretty(result.model_dump()))
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines of metrics.jsonl, one per task; a last line cut short by a kill does not count."""
+        try:
+            data = (self.path / "metrics.jsonl").read_bytes()
+        except FileNotFoundError:
+            return []
+        whole = data.split(b"\n")[:-1]
+        lines: list[dict[str, Any]] = []
+        for number, text in enumerate(whole):
+            try:
+                line = json.loads(text)
+                if line["task"] != number:
+                    self.damaged(f"line {number + 1} of metrics.jsonl is about task {line['task']}")
+            except (ValueError, KeyError, TypeError):
+                if number == len(whole) - 1:
+                    break
+                self.damaged(f"line {number + 1} of metrics.jsonl cannot be read")
+            lines.append(line)
+        return lines
+
+    def keep(self, lines: list[dict[str, Any]]) -> None:
+        """Make metrics.jsonl hold these lines and nothing else."""
+        write_whole(self.path / "metrics.jsonl", b"".join(_line(line) for line in lines))
+
+    def append(self, lines: list[dict[str, Any]]) -> None:
+        with (self.path / "metrics.jsonl").open("ab") as file:
+            file.write(b"".join(_line(line) for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def write_state(self, name: str, tensors: Mapping[str, Tensor]) -> str:
+        """Keep tensors in `state/` and return the checksum of the file."""
+        from safetensors.torch import save
+
+        data: bytes = save({key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()})
+        write_whole(self.state / f"{name}.safetensors", data)
+        return hashlib.sha256(data).hexdigest()
+
+    def read_state(self, name: str, checksum: str | None) -> dict[str, Tensor]:
+        """Tensors from `state/`, checked."""
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        path = self.state / f"{name}.safetensors"
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            self.damaged(f"state/{path.name} is missing")
+        if hashlib.sha256(data).hexdigest() != checksum:
+            self.damaged(f"state/{path.name} is not what was written")
+        try:
+            # Cloned, so that memory is aligned as in a run that was never interrupted.
+            return {key: value.clone() for key, value in load(data).items()}
+        except SafetensorError as error:
+            self.damaged(f"state/{path.name} cannot be read ({error})")
+
+    def drop_shared(self, *, but: str) -> None:
+        """Remove shared states that no longer count."""
+        for path in self.state.glob("shared-*.safetensors"):
+            if path.stem != but:
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Hold the folder alone: two processes must not do the same run at once."""
+        try:
+            import fcntl
+        except ImportError:  # no such locks on Windows
+            yield
+            return
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise ConfigError(f"another process is doing the run in {self.path}: wait for it, or stop it") from None
+            yield
+
+    def damaged(self, what: str) -> NoReturn:
+        raise ConfigError(f"the run folder {self.path} is damaged: {what}; {START_ANEW}")
+
+    def _json(self, name: str) -> dict[str, Any] | None:
+        try:
+            record = json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (FileNotFoundError, NotADirectoryError):
+            if self.path.exists() and not self.path.is_dir():
+                raise ConfigError(f"{self.path} is a file, not a run folder: give another --out") from None
+            return None
+        except (ValueError, OSError) as error:
+            self.damaged(f"{name} cannot be read ({error})")
+        if not isinstance(record, dict):
+            self.damaged(f"{name} is not an object")
+        return record
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file whole or not at all, and for good."""
+    temporary = path.with_name(f".{path.name}.part")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    with suppress(OSError):  # some systems cannot sync folders
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _pretty(record: Mapping[str, Any]) -> bytes:
+    return (json.dumps(record, indent=1, allow_nan=False) + "\n").encode()
+
+
+def _line(line: Mapping[str, Any]) -> bytes:
+    return (json.dumps(line, allow_nan=False) + "\n").encode()

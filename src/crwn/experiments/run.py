@@ -1,0 +1,251 @@
+"""Doing a run: group after group, everything kept as it comes, going on where an earlier process stopped."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from crwn.errors import CRWNError
+from crwn.experiments import metrics
+from crwn.experiments.config import RunConfig
+from crwn.experiments.folder import RunFolder
+from crwn.experiments.result import RunResult
+from crwn.experiments.surroundings import machine, peak_memory, usual_threads, versions
+from crwn.experiments.watcher import Watcher
+
+GRACE = 60.0  # seconds a task may go on past the deadline before it is stopped inside, at its last checkpoint
+
+
+class OutOfTime(CRWNError):
+    """The budget is used up; what is done is kept."""
+
+
+def run(config: RunConfig, folder: Path, *, watcher: Watcher | None = None, deadline: float | None = None) -> RunResult:
+    """Do a run in its folder, or what is left of it; a finished one is only read.
+
+    Args:
+        folder: the run's own folder (`.../seed-0`).
+        watcher: who is told how it goes.
+        deadline: `time.monotonic()` after which no further task begins.
+
+    Raises:
+        ConfigError: something in the config does not exist, or the folder is damaged or holds another run.
+        OutOfTime: the deadline came; the same call goes on.
+    """
+    watcher = watcher or Watcher()
+    files = RunFolder(folder)
+    if files.holds(config) and (done := files.result()) is not None:
+        return done
+    # Names and options are checked before any folder is made.
+    work = _Work(config, files, watcher, deadline)
+    with files.locked():
+        return work.do()
+
+
+def with_size(config: RunConfig, watcher: Watcher | None = None) -> RunConfig:
+    """The config with the method's default size filled in, which its folder is named after."""
+    if config.size is not None:
+        return config
+    from crwn.experiments.bench import build
+
+    return config.model_copy(update={"size": build(config, fetch=(watcher or Watcher()).fetching).method.size})
+
+
+class _Work:
+    def __init__(self, config: RunConfig, files: RunFolder, watcher: Watcher, deadline: float | None) -> None:
+        import torch
+
+        from crwn.experiments.bench import build
+
+        record = files.record()
+        threads = int(record["chosen"]["threads"]) if record else config.threads or usual_threads()
+        torch.set_num_threads(threads)
+        self.bench = build(config, fetch=watcher.fetching)
+        # From here on sizes and tasks are said, also where they were left to the method and the scenario.
+        chosen = {"size": self.bench.method.size, "tasks": len(self.bench.scenario)}
+        self.config = config.model_copy(update=chosen)
+        self.files = files
+        self.watcher = watcher
+        self.deadline = deadline
+        self.threads = threads
+
+    def do(self) -> RunResult:
+        record = self.files.record() or self._begin()
+        if record["versions"] != versions():
+            self.watcher.note(f"{self.files.path} was begun with {record['versions']}, this is {versions()}")
+        lines = self._resume(record)
+        self.watcher.begins(self.config, len(self.bench.scenario), len(lines))
+        for group in self._groups(record):
+            if group[0] >= len(lines):
+                lines += self._learn(group, float(record["chosen"]["setup_seconds"]))
+        result = self._evaluate(lines)
+        self.files.finish(result)
+        return result
+
+    def _groups(self, record: dict[str, Any]) -> list[list[int]]:
+        from crwn.experiments.bench import groups
+
+        return groups(self.bench, int(record["chosen"]["stack_size"]))
+
+    def _begin(self) -> dict[str, Any]:
+        method = self.bench.method
+        record = {
+            "run": self.config.identity(),
+            "chosen": {
+                "tasks": [task.name for task in self.bench.scenario],
+                "recipe": self.bench.recipe.model_dump(),
+                "stack_size": method.stack_size if method.independent else 1,
+                "threads": self.threads,
+                "setup_seconds": self.bench.setup_seconds / len(self.bench.scenario),
+            },
+            "command": self.config.command,
+            "versions": versions(),
+            "machine": machine(self.threads),
+            "created": _now(),
+        }
+        self.files.begin(record)
+        return record
+
+    def _resume(self, record: dict[str, Any]) -> list[dict[str, Any]]:
+        """The lines that count, with the method put back to where they end."""
+        lines = self.files.lines()
+        names = [task.name for task in self.bench.scenario]
+        if record["chosen"]["tasks"] != names or len(lines) > len(names):
+            self.files.damaged("its tasks are not those of the scenario")
+        # A group counts as a whole: the kill may have come between its lines.
+        ends = [0] + [group[-1] + 1 for group in self._groups(record)]
+        lines = lines[: max(end for end in ends if end <= len(lines))]
+        self.files.keep(lines)
+        if lines:
+            states = {
+                names[i]: self.files.read_state(f"task-{i:03d}", line.get("state")) for i, line in enumerate(lines)
+            }
+            checksum = lines[-1].get("shared")
+            shared = {} if checksum is None else self.files.read_state(f"shared-{len(lines):03d}", checksum)
+            self.bench.method.restore(states, shared)
+        return lines
+
+    def _learn(self, group: list[int], setup_seconds: float) -> list[dict[str, Any]]:
+        from crwn.checkpoint import Checkpoint
+        from crwn.experiments.bench import accuracy_unlearned, checkpoint_identity, learn_group
+
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise OutOfTime(f"the time is up after {group[0]} of {len(self.bench.scenario)} tasks in {self.files.path}")
+        method, scenario = self.bench.method, self.bench.scenario
+        first, last = group[0], group[-1]
+        before = None
+        if self.config.matrix and not method.joint and len(group) == 1:
+            before = accuracy_unlearned(method, scenario[first])
+        names = [scenario[i].name for i in group]
+        checkpoint = Checkpoint(
+            self.files.state / "checkpoint.safetensors", checkpoint_identity(self.config, self.bench.recipe, names)
+        )
+        self.watcher.learning(first, last, 0.0)
+        found = learn_group(self.bench, group, callbacks=[self._on_step(first, last)], checkpoint=checkpoint)
+
+        rows: dict[int, list[float]] = {}
+        if self.config.matrix:
+            rows = self._matrix_rows(group, [learned.accuracy for learned in found])
+        lines = []
+        for learned in found:
+            line: dict[str, Any] = {
+                "task": learned.task,
+                "name": scenario[learned.task].name,
+                "accuracy": learned.accuracy,
+                "setup_seconds": setup_seconds,
+                "training_seconds": learned.training_seconds,
+                "evaluation_seconds": learned.evaluation_seconds,
+                "together_with": len(group) - 1,
+                "peak_memory_bytes": peak_memory(),
+                "state": self.files.write_state(f"task-{learned.task:03d}", learned.state),
+                "finished": _now(),
+            }
+            if rows:
+                line |= {"row": rows[learned.task], "accuracy_before": before}
+            lines.append(line)
+        shared = method.shared_state()
+        if shared:
+            lines[-1]["shared"] = self.files.write_state(f"shared-{last + 1:03d}", shared)
+        self.files.append(lines)
+        self.files.drop_shared(but=f"shared-{last + 1:03d}")
+        checkpoint.clear()
+        for line in lines:
+            seconds = setup_seconds + line["training_seconds"] + line["evaluation_seconds"]
+            self.watcher.learned(line["task"], line["name"], line["accuracy"], seconds)
+        return lines
+
+    def _on_step(self, first: int, last: int) -> Any:
+        def tell(step: Any) -> None:
+            if self.deadline is not None and time.monotonic() > self.deadline + GRACE:
+                raise OutOfTime(f"the time is up within task {first + 1} of {len(self.bench.scenario)}")
+            self.watcher.learning(first, last, step.step / step.steps)
+
+        return tell
+
+    def _matrix_rows(self, group: list[int], fresh: list[float]) -> dict[int, list[float]]:
+        """Accuracies of all tasks so far after each task of the group."""
+        from crwn.experiments.bench import accuracy
+
+        earlier = [accuracy(self.bench.method, task, task.test) for task in self.bench.scenario[: group[0]]]
+        return {i: earlier + fresh[: place + 1] for place, i in enumerate(group)}
+
+    def _evaluate(self, lines: list[dict[str, Any]]) -> RunResult:
+        from crwn.experiments.bench import accuracy, accuracy_unlearned, build, inferred_accuracy
+
+        method, scenario = self.bench.method, self.bench.scenario
+        count = len(scenario)
+        final: list[float] = []
+        for i, task in enumerate(scenario):
+            self.watcher.evaluating(i, count)
+            final.append(accuracy(method, task, task.test))
+        self.watcher.evaluating(count, count)
+        after = [float(line["accuracy"]) for line in lines]
+        inferred = None
+        if self.config.class_incremental:
+            inferred = inferred_accuracy(
+                method, list(scenario), self.config.class_incremental, tell=lambda i: self.watcher.evaluating(i, count)
+            )
+        forward = None
+        if self.config.matrix and not method.independent and not method.joint:
+            untrained = build(self.config).method
+            starts = [accuracy_unlearned(untrained, task) for task in scenario]
+            forward = metrics.forward_transfer([line.get("accuracy_before") for line in lines], starts)
+        counts = method.counts(count)
+        setup, training, evaluation = (
+            metrics.average([float(line[name]) for line in lines])
+            for name in ("setup_seconds", "training_seconds", "evaluation_seconds")
+        )
+        recipe = self.bench.recipe
+        return RunResult(
+            scenario=self.config.scenario_name,
+            method=self.config.method,
+            size=method.size,
+            seed=self.config.seed,
+            settings=self.config.settings,
+            budget={"epochs": recipe.epochs} if recipe.epochs else {"batches": recipe.batches or 1000},
+            tasks=[task.name for task in scenario],
+            accuracy_after=after,
+            accuracy=final,
+            average_accuracy=metrics.average(final),
+            forgetting=None if method.joint else metrics.forgetting(after, final),
+            backward_transfer=None if method.joint else metrics.backward_transfer(after, final),
+            forward_transfer=forward,
+            matrix=[line["row"] for line in lines] if self.config.matrix else None,
+            class_incremental=inferred,
+            params_per_task=counts.params_per_task,
+            params_per_task_amortised=counts.params_per_task_amortised,
+            bytes_per_task=counts.bytes_per_task,
+            count_note=counts.note,
+            setup_seconds=setup,
+            training_seconds=training,
+            evaluation_seconds=evaluation,
+            seconds_per_task=setup + training + evaluation,
+            peak_memory_bytes=max(peak_memory(), *(int(line["peak_memory_bytes"]) for line in lines)),
+            finished=_now(),
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

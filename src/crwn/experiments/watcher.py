@@ -1,0 +1,27 @@
+"""Somebody who is told how a run goes; this one listens and says nothing."""
+
+from __future__ import annotations
+
+from crwn.experiments.config import RunConfig
+
+
+class Watcher:
+    """Override what you want to know."""
+
+    def fetching(self, what: str, done: int, total: int | None) -> None:
+        """Data is being fetched."""
+
+    def begins(self, config: RunConfig, tasks: int, done: int) -> None:
+        """The run has this many tasks, of which some were done before."""
+
+    def learning(self, first: int, last: int, done: float) -> None:
+        """Tasks first..last are being learned; `done` is the share of their batches."""
+
+    def learned(self, task: int, name: str, accuracy: float, seconds: float) -> None:
+        """A task is learned and kept, with its accuracy right after learning."""
+
+    def evaluating(self, done: int, total: int) -> None:
+        """All tasks are being evaluated at the end."""
+
+    def note(self, text: str) -> None:
+        """Something people should know."""
