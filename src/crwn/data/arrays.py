@@ -87,7 +87,9 @@ def check_labels(y: Array, rows: int, where: str) -> Array:
 
 def _load_npy(path: Path) -> Array:
     try:
-        loaded = np.load(path, allow_pickle=False)
+        # NumPy leaves a damaged file open when it opens it itself.
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read as an array ({error}); Python objects are never unpickled") from None
     if not isinstance(loaded, np.ndarray):
@@ -97,7 +99,7 @@ def _load_npy(path: Path) -> Array:
 
 def _load_npz(path: Path) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return {part: archive[part] for part in archive.files if part in _PARTS}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise DataError(f"{path} cannot be read as .npz ({error}); Python objects are never unpickled") from None

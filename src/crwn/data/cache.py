@@ -58,6 +58,8 @@ def description(name: str) -> dict[str, Any]:
     path = cache_folder() / name / "set.json"
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
+        if missing := {"classes", "shape", "rows", "dtype", "mean", "std", "source", "created"} - set(facts):
+            raise KeyError(*sorted(missing))
         if facts["format"] != FORMAT:
             raise DataError(
                 f"data set {name!r} was cached in format {facts['format']}, this crwn reads {FORMAT}: "
@@ -110,11 +112,12 @@ def write_set(name: str, arrays: Arrays) -> None:
         for part in ("x_train", "y_train", "x_test", "y_test"):
             with (folder / f"{part}.npy").open("wb") as file:
                 np.save(file, np.ascontiguousarray(getattr(arrays, part)), allow_pickle=False)
-                _flush(file.fileno())
+                file.flush()
+                os.fsync(file.fileno())
         with (folder / "set.json").open("w", encoding="utf-8") as text:
             json.dump(facts, text)
             text.flush()
-            _flush(text.fileno())
+            os.fsync(text.fileno())
         _swap_in(folder, cache_folder() / name)
 
 
@@ -133,11 +136,12 @@ def temporary_folder(name: str) -> Iterator[Path]:
     try:
         yield folder
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise DataError(
-                f"no space left in {home} while storing {name!r}: free some, or set CRWN_DATA to another folder"
-            ) from None
-        raise
+        # NumPy reports a short write ("requested and ... written") without an error number.
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG) or "requested and" in str(error)
+        why = "no space left" if full else error.strerror or str(error)
+        raise DataError(
+            f"{name!r} cannot be stored in {home} ({why}): free some space, or set CRWN_DATA to another folder"
+        ) from None
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -157,7 +161,7 @@ def _swap_in(folder: Path, target: Path) -> None:
         shutil.rmtree(aside, ignore_errors=True)
     handle = os.open(target.parent, os.O_RDONLY)
     try:
-        _flush(handle)
+        os.fsync(handle)
     finally:
         os.close(handle)
 
@@ -166,10 +170,6 @@ def _remove_abandoned(home: Path) -> None:
     for entry in home.glob(".*.tmp"):
         if time.time() - entry.stat().st_mtime > ABANDONED_AFTER:
             shutil.rmtree(entry, ignore_errors=True)
-
-
-def _flush(handle: int) -> None:
-    os.fsync(handle)
 
 
 def _mapped(path: Path) -> Tensor:

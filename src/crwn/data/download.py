@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import ssl
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -11,12 +12,17 @@ from pathlib import Path
 from crwn.data.progress import Progress
 from crwn.errors import DataError
 
+
+class UnreachableError(DataError):
+    """The network or a host on it cannot be reached, which says nothing about the data."""
+
+
 # A blocked network must not hold people up before the next way is tried.
 TIMEOUT = 8.0
 
 
 def download(url: str, target: Path, progress: Progress, *, md5: str | None = None) -> None:
-    """Save `url` to `target`; DataError when the host cannot be reached, stops early, or sends something else."""
+    """Save `url` to `target`; DataError when it stops early or sends something else, UnreachableError without it."""
     digest = hashlib.md5(usedforsecurity=False)
     try:
         with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, target.open("wb") as file:
@@ -28,8 +34,10 @@ def download(url: str, target: Path, progress: Progress, *, md5: str | None = No
                 digest.update(block)
                 done += len(block)
                 progress(target.name, done, total)
-    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
-        raise DataError(f"{url} cannot be fetched ({getattr(error, 'reason', None) or error})") from None
+    except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError, ssl.SSLError) as error:
+        if isinstance(error, urllib.error.HTTPError):
+            error.close()
+        raise UnreachableError(f"{url} cannot be fetched ({getattr(error, 'reason', None) or error})") from None
     if total is not None and done != total:
         raise DataError(f"{url} stopped after {done} of {total} bytes")
     if md5 is not None and digest.hexdigest() != md5:

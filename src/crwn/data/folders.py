@@ -42,8 +42,9 @@ def read_class_folders(path: Path, progress: Progress) -> ClassFolders:
         splits = _by_split(path, files, folders)
         classes = tuple(sorted(splits["train"]))
         listed = {
-            split: [(file, label) for label, name in enumerate(classes) for file in sorted(members[name])]
-            for split, members in splits.items()
+            split: [(file, label) for label, name in enumerate(classes) for file in sorted(splits[split][name])]
+            for split in ("train", "test")
+            if split in splits
         }
         everything = [file for rows in listed.values() for file, _ in rows]
         images = _decode(path, everything, read, progress)

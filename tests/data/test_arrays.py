@@ -1,0 +1,117 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from crwn.data.arrays import read_arrays
+from crwn.errors import DataError
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+
+def test_npz_with_and_without_a_test_split(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 0, 1], other=[1])
+    found = read_arrays(tmp_path / "a.npz")
+    assert np.array_equal(found.x, X)
+    assert found.x_test is None
+    np.savez(tmp_path / "b.npz", x=X, y=["a", "b", "a", "b"], x_test=X[:1], y_test=["b"])
+    found = read_arrays(tmp_path / "b.npz")
+    assert found.y_test is not None
+    assert found.y_test.tolist() == ["b"]
+
+
+def test_npy_pairs_in_a_folder_or_by_name(tmp_path: Path) -> None:
+    for prefix in ("", "site_"):
+        np.save(tmp_path / f"{prefix}x.npy", X)
+        np.save(tmp_path / f"{prefix}y.npy", [[3], [4], [3], [4]])
+    for path in (tmp_path, tmp_path / "x.npy", tmp_path / "site_x.npy"):
+        found = read_arrays(path)
+        assert found.y is not None
+        assert found.y.tolist() == [3, 4, 3, 4]
+    np.save(tmp_path / "other.npy", X)
+    with pytest.raises(DataError, match=r"must be named x.npy or NAME_x.npy"):
+        read_arrays(tmp_path / "other.npy")
+
+
+@settings(deadline=None)
+@given(
+    x=arrays.arrays(
+        np.float32, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(-9, 9, width=32)
+    ),
+    kind=st.sampled_from(["integers", "text", "none"]),
+    position=st.integers(0, 5),
+)
+def test_csv_gives_back_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, x: np.ndarray, kind: str, position: int
+) -> None:
+    labels = {"integers": range(len(x)), "text": [f'"a, {at}"' for at in range(len(x))], "none": [None] * len(x)}[kind]
+    header, rows = [f"c{at}" for at in range(x.shape[1])], [[repr(float(cell)) for cell in row] for row in x]
+    if kind != "none":
+        position = min(position, len(header))
+        header.insert(position, "label")
+        for row, label in zip(rows, labels, strict=True):
+            row.insert(position, str(label))
+    path = tmp_path_factory.mktemp("csv") / "table.csv"
+    path.write_text("\n".join(",".join(row) for row in [header, *rows]) + "\n")
+    found = read_arrays(path)
+    assert np.array_equal(found.x, x)
+    if kind == "none":
+        assert found.y is None
+    else:
+        assert found.y is not None
+        assert found.y.tolist() == [label.strip('"') if isinstance(label, str) else label for label in labels]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"y": [1]}, "has no array 'x'"),
+        ({"x": X, "y": [1, 2]}, r"y in .* has shape \(2,\) for 4 rows"),
+        (
+            {"x": np.where(X == 5, np.nan, X), "y": [0, 1, 0, 1]},
+            r"x in .* has 1 NaN or infinite values, the first at \(1, 2\)",
+        ),
+        ({"x": X, "y": [0, 1, np.nan, 1]}, "has 1 NaN or infinite labels"),
+        ({"x": X.astype(str), "y": [0, 1, 0, 1]}, "must hold numbers"),
+        ({"x": X[:, 0], "y": [0, 1, 0, 1]}, r"x in .* has shape \(4,\)"),
+        ({"x": X[:0], "y": []}, r"has shape \(0, 3\)"),
+        ({"x": X, "y": [0, 1, 0, 1], "x_test": X}, "only one of x_test and y_test"),
+        ({"x": X, "y": [0, 1, 0, 1], "x_test": X[:, :2], "y_test": [0, 1, 0, 1]}, r"\(3,\), those of x_test \(2,\)"),
+        ({"x": X, "y": [0, 1, 0, 1], "x_test": X, "y_test": [0]}, r"y_test in .* has shape \(1,\) for 4 rows"),
+        ({"x": X, "y": np.array([0, "a", None, 1], dtype=object)}, "never unpickled"),
+    ],
+)
+def test_bad_arrays_are_refused_with_the_values(tmp_path: Path, parts: dict[str, object], message: str) -> None:
+    np.savez(tmp_path / "a.npz", **parts)
+    with pytest.raises(DataError, match=message):
+        read_arrays(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize("keep", [0, 10, 200])
+def test_a_truncated_npz_is_refused(tmp_path: Path, keep: int) -> None:
+    path = tmp_path / "a.npz"
+    np.savez(path, x=X, y=[0, 1, 0, 1])
+    path.write_bytes(path.read_bytes()[:keep])
+    with pytest.raises(DataError, match=r"cannot be read as .npz"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "has no columns"),
+        ("label\n1\n", "has no columns beside 'label'"),
+        ("a,label\n", "has no rows"),
+        ("a,label,label\n1,2,3\n", "2 columns named 'label'"),
+        ("a,label\nred,1\n", "could not convert string 'red' to float32 at row 0"),
+        ("a,b,label\n1,2,3\n1,2\n", "row"),
+        ("a,label\nnan,1\n", "1 NaN or infinite"),
+    ],
+)
+def test_bad_csv_is_refused_with_the_values(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.csv").write_text(text)
+    with pytest.raises(DataError, match=message):
+        read_arrays(tmp_path / "a.csv")
