@@ -33,7 +33,7 @@ def said_plainly(doing: str, where: str) -> Iterator[None]:
     """Turn what databases raise into a BankError of one line."""
     try:
         yield
-    except (exc.SQLAlchemyError, sqlite3.Error, OSError) as error:
+    except (exc.SQLAlchemyError, sqlite3.Error, OSError, UnicodeError) as error:
         raise BankError(f"cannot {doing} bank {where}: {_explain(error)}") from None
 
 

@@ -316,12 +316,12 @@ class SqlBank:
                 near += connection.scalars(select(table.c.name).where(condition).order_by(order).limit(200))
         return unknown_task(name, near, int(connection.scalar(select(counters.c.tasks)) or 0))
 
-    def _context(self, name: str, checksum: str, data: bytes | None) -> Context:
+    def _context(self, name: str, checksum: str, data: object) -> Context:
         source = f'context of task "{name}" in bank {self.where}'
-        if data is None:
+        if not isinstance(data, bytes):  # SQLite gives what it finds, whatever the column says
             raise BankError(f"{source} has lost its payload: restore the bank from a copy or learn the task again")
-        context = Context.from_bytes(bytes(data), source=source)
-        if context.name != name or stored_checksum(bytes(data)) != checksum:
+        context = Context.from_bytes(data, source=source)
+        if context.name != name or stored_checksum(data) != checksum:
             raise BankError(
                 f'{source} is damaged: its payload is that of "{context.name}": restore the bank from a copy'
             )

@@ -1,0 +1,122 @@
+"""Fill a bank with synthetic contexts and measure it: writing, opening, reading, and a mixed batch.
+
+    python benchmarks/bank_million.py --tasks 1000000 --out results/bank_million.json
+
+Contexts have the shapes of NeuroModNet-FC256 on MNIST (1,299 numbers, about 6 KB).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from crwn.bank import ResidentStack, open_bank
+from crwn.context import Context
+
+WIDTHS = (784, 256, 256)
+SHAPES: dict[str, tuple[int, ...]] = {f"layers.{i}.v": (width,) for i, width in enumerate(WIDTHS)}
+SHAPES |= {f"layers.{i}.alpha": () for i in range(len(WIDTHS))}
+BATCH = 256
+
+
+def name_of(number: int) -> str:
+    return f"customer {number:07}"
+
+
+def contexts(start: int, stop: int, seed: int = 0) -> Iterator[Context]:
+    """Contexts of these numbers, each with its own values."""
+    for number in range(start, stop):
+        values = torch.from_numpy(np.random.default_rng((seed, number)).standard_normal(sum(WIDTHS) + 3, np.float32))
+        vectors = values[3:].split(WIDTHS)
+        tensors = {f"layers.{i}.v": vector for i, vector in enumerate(vectors)}
+        tensors |= {f"layers.{i}.alpha": values[i] for i in range(3)}
+        info = {"rows": 60000, "steps": 1000, "accuracy": 91.2}
+        yield Context(name_of(number), tensors, tuple(range(10)), "ab" * 32, "2026-01-01T00:00:00+00:00", info)
+
+
+def run(tasks: int, where: str, *, at_once: int = 10_000, reads: int = 2000, seed: int = 0) -> dict[str, Any]:
+    """Put `tasks` contexts into a new bank at `where`, then open and read it."""
+    writing = 0.0
+    with open_bank(where) as bank:
+        for start in range(0, tasks, at_once):
+            batch = list(contexts(start, min(start + at_once, tasks), seed))
+            begun = time.perf_counter()
+            bank.put_many(batch)
+            writing += time.perf_counter() - begun
+            print(f"{start + len(batch):,} of {tasks:,} put, {(start + len(batch)) / writing:,.0f}/s", flush=True)
+        begun = time.perf_counter()
+        for context in contexts(tasks, tasks + 200, seed):
+            bank.put(context)
+        single = (time.perf_counter() - begun) / 200
+    begun = time.perf_counter()
+    bank = open_bank(where, create=False)
+    count = len(bank)
+    opening = time.perf_counter() - begun
+    dice = random.Random(seed)
+    times = []
+    for _ in range(reads):
+        name = name_of(dice.randrange(tasks))
+        begun = time.perf_counter()
+        bank.get(name)
+        times.append(time.perf_counter() - begun)
+    begun = time.perf_counter()
+    page = bank.entries("customer 0", after=name_of(tasks // 2), limit=100)
+    paging = time.perf_counter() - begun
+    resident = ResidentStack(bank, SHAPES, capacity=1024)
+    names = [name_of(dice.randrange(tasks)) for _ in range(BATCH)]
+    begun = time.perf_counter()
+    resident.take(names)
+    cold = time.perf_counter() - begun
+    warm = []
+    for _ in range(50):
+        dice.shuffle(names)
+        begun = time.perf_counter()
+        resident.take(names)
+        warm.append(time.perf_counter() - begun)
+    bank.close()
+    size = (
+        sum(file.stat().st_size for file in Path(where).parent.glob(Path(where).name + "*"))
+        if "://" not in where
+        else 0
+    )
+    p50, p99 = np.percentile(times, [50, 99]) * 1000
+    return {
+        "tasks": count,
+        "put_many_per_second": round(tasks / writing),
+        "put_ms": round(single * 1000, 2),
+        "open_and_count_ms": round(opening * 1000, 1),
+        "get_p50_ms": round(float(p50), 3),
+        "get_p99_ms": round(float(p99), 3),
+        "page_of_100_ms": round(paging * 1000, 2) if page else None,
+        "batch_of_256_tasks_first_ms": round(cold * 1000, 1),
+        "batch_of_256_tasks_resident_ms": round(float(np.median(warm)) * 1000, 2),
+        "bytes": size,
+        "bytes_per_task": round(size / count),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tasks", type=int, default=1_000_000)
+    parser.add_argument("--bank", help="address of a new bank; an SQLite file in a temporary folder by default")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        record = run(arguments.tasks, arguments.bank or str(Path(folder) / "bank.sqlite"))
+    text = json.dumps(record, indent=2)
+    if arguments.out:
+        arguments.out.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""Banks shared by several processes, and processes that die while they write."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from crwn.bank import open_bank
+from crwn.context import Context
+
+Make = Callable[..., Context]
+
+WRITER = """
+import sys, torch
+from crwn.bank import open_bank
+from crwn.context import Context
+from crwn.errors import TaskError
+where, writer = sys.argv[1:]
+won = 0
+with open_bank(where) as bank:
+    for i in range(40):
+        bank.put(Context(f"{writer}/{i}", {"v": torch.full((50,), float(i))}, (0, 1), "ab" * 32))
+        try:
+            bank.put(Context(f"same {i}", {"v": torch.full((50,), float(i))}, (0, 1), "ab" * 32))
+            won += 1
+        except TaskError:
+            pass
+        bank.put(Context("shared", {"v": torch.full((50,), float(i))}, (0, 1), "ab" * 32), replace=True)
+        assert bank.get(f"{writer}/{i}").tensors["v"][0] == i
+print(won)
+"""
+
+
+def benchmark(name: str) -> ModuleType:
+    path = Path(__file__).parents[2] / "benchmarks" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_processes_write_the_same_bank(where: str) -> None:
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, where, name],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+        )
+        for name in ("a", "b")
+    ]
+    won = [int(writer.communicate(timeout=120)[0]) for writer in writers]
+    assert [writer.returncode for writer in writers] == [0, 0]
+    assert sum(won) == 40  # each name went to exactly one of them
+    with open_bank(where) as bank:
+        assert len(bank) == 2 * 40 + 40 + 1 == len(list(bank))
+        assert bank.versions("shared") == [80]
+        assert bank.marker() == 2 * 40 + 40 + 80
+        assert bank.verify() == []
+
+
+def test_others_see_a_new_task_within_a_second(where: str, make: Make) -> None:
+    with open_bank(where) as one, open_bank(where) as other:
+        marker = other.marker()
+        one.put(make("left"))
+        begun = time.perf_counter()
+        changes, marker = other.changes_since(marker)
+        assert time.perf_counter() - begun < 1
+        assert [change.name for change in changes] == ["left"]
+        one.delete("left")
+        changes, marker = other.changes_since(marker)
+        assert [(change.name, change.version) for change in changes] == [("left", None)]
+
+
+def test_a_reader_following_changes_misses_none(where: str, make: Make) -> None:
+    seen: list[str] = []
+    with open_bank(where) as bank:
+
+        def write(number: int) -> None:
+            for i in range(15):
+                bank.put(make(f"{number}/{i}"))
+
+        threads = [threading.Thread(target=write, args=(i,)) for i in range(4)]
+        with open_bank(where) as follower:
+            marker = follower.marker()
+            for thread in threads:
+                thread.start()
+            deadline = time.monotonic() + 60
+            while len(seen) < 60 and time.monotonic() < deadline:
+                changes, marker = follower.changes_since(marker, limit=7)
+                seen += [change.name for change in changes]
+                time.sleep(0.001)
+            for thread in threads:
+                thread.join()
+    assert sorted(seen) == sorted(f"{number}/{i}" for number in range(4) for i in range(15))
+
+
+@pytest.mark.slow
+def test_killed_writers_lose_nothing_acknowledged(where: str) -> None:
+    record = benchmark("bank_kills").run(3, where, seed=1)
+    assert record["lost"] == []
+    assert record["damaged"] == []
+    assert record["opens_refused"] == 0
+    assert record["acknowledged"] > 0
+
+
+def test_the_benchmark_of_a_million_runs(where: str) -> None:
+    record = benchmark("bank_million").run(300, where, at_once=100, reads=50)
+    assert record["tasks"] == 500
+    assert record["open_and_count_ms"] < 1000
+    assert record["put_many_per_second"] > 0
