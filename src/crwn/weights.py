@@ -118,6 +118,9 @@ class Gaussian(FrozenWeights):
         return self.in_features * self.out_features
 
     def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+        if gain is not None and x.ndim > 1 and x.shape[-2] > 4 * self.out_features:
+            # With few outputs and many rows the modulated matrix is smaller than the modulated rows.
+            return ((self.weight * gain) @ x.mT).mT
         return F.linear(x if gain is None else x * gain, self.weight)
 
     def dense(self) -> Tensor:

@@ -64,8 +64,8 @@ class FlyNet(Network):
 
     def encode(self, x: Tensor) -> Tensor:
         """The sparse hidden representation: it has no context, so it is the same for every task."""
-        sums = self.encoder(x)
-        return F.relu(sums - self.gamma * sums.mean(dim=-1, keepdim=True))
+        sums: Tensor = self.encoder(x)  # without gradient, so it may be changed in place
+        return F.relu_(sums.sub_(self.gamma * sums.mean(dim=-1, keepdim=True)))
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.decoder(self.encode(x))
