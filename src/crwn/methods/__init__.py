@@ -1,22 +1,34 @@
 """Methods: ways to learn the tasks of a scenario, one file each."""
 
+from crwn.methods.batche import BatchE
+from crwn.methods.ewc import EWC
 from crwn.methods.finetune import Finetune
 from crwn.methods.flynet import FlyNetMethod
 from crwn.methods.make import ENTRY_POINTS, METHODS, find_method, make_method, method_names
 from crwn.methods.method import Counts, Method, Options
+from crwn.methods.mtl import MTL
 from crwn.methods.neuromodnet import NeuroModNetMethod
+from crwn.methods.psp import PSP
+from crwn.methods.replay import Replay
 from crwn.methods.stl import STL
+from crwn.methods.supsup import SupSup
 
 __all__ = [
-    "ENTRY_POINTS",
-    "METHODS",
+    "BatchE",
     "Counts",
+    "ENTRY_POINTS",
+    "EWC",
     "Finetune",
     "FlyNetMethod",
+    "METHODS",
+    "MTL",
     "Method",
     "NeuroModNetMethod",
     "Options",
+    "PSP",
+    "Replay",
     "STL",
+    "SupSup",
     "find_method",
     "make_method",
     "method_names",

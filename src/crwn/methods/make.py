@@ -10,17 +10,26 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError, create_model
 
 from crwn.errors import ConfigError
+from crwn.methods.batche import BatchE
+from crwn.methods.ewc import EWC
 from crwn.methods.finetune import Finetune
 from crwn.methods.flynet import FlyNetMethod
 from crwn.methods.method import Method
+from crwn.methods.mtl import MTL
 from crwn.methods.neuromodnet import NeuroModNetMethod
+from crwn.methods.psp import PSP
+from crwn.methods.replay import Replay
 from crwn.methods.stl import STL
+from crwn.methods.supsup import SupSup
 from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
 
 ENTRY_POINTS = "crwn.methods"
 M = TypeVar("M", bound=BaseModel)
-METHODS: dict[str, type[Method]] = {method.name: method for method in (NeuroModNetMethod, FlyNetMethod, STL, Finetune)}
+METHODS: dict[str, type[Method]] = {
+    method.name: method
+    for method in (NeuroModNetMethod, FlyNetMethod, SupSup, BatchE, PSP, STL, MTL, Finetune, EWC, Replay)
+}
 
 
 def _registered() -> dict[str, EntryPoint]:
@@ -38,9 +47,7 @@ def find_method(name: str) -> type[Method]:
         return METHODS[name]
     registered = _registered()
     if name not in registered:
-        raise ConfigError(
-            f'unknown method "{name}"{_near(name, method_names())}: choose one of {", ".join(method_names())}'
-        )
+        raise ConfigError(f'unknown method "{name}"{_choices(name, method_names())}')
     point = registered[name]
     try:
         found = point.load()
@@ -83,7 +90,7 @@ def make_method(
             overrides[key] = value
         else:
             choices = [*found.Options.model_fields, *Recipe.model_fields]
-            raise ConfigError(f'{name} has no option "{key}"{_near(key, choices)}: choose one of {", ".join(choices)}')
+            raise ConfigError(f'{name} has no option "{key}"{_choices(key, choices)}')
     chosen = _parse(found.Options, options)
     method = found(scenario, size=size, seed=seed, options=chosen)
     return method, _recipe_settings(overrides)
@@ -105,6 +112,8 @@ def _parse(kind: type[M], values: Mapping[str, str]) -> M:
         raise ConfigError(f"{where}={first['input']} is not possible: {first['msg']}") from None
 
 
-def _near(name: str, choices: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, list(choices), n=1)
-    return f', did you mean "{near[0]}"?' if near else ""
+def _choices(name: str, choices: Iterable[str]) -> str:
+    names = list(choices)
+    near = difflib.get_close_matches(name, names, n=1)
+    hint = f', did you mean "{near[0]}"?' if near else ""
+    return f"{hint} (there are: {', '.join(names)})"
