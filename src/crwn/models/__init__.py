@@ -4,5 +4,17 @@ from crwn.models.description import MODELS, build, describe, fingerprint
 from crwn.models.fc import NeuroModNet
 from crwn.models.flynet import FlyNet
 from crwn.models.network import Network
+from crwn.models.resnet import NeuroModResNet, ResNet18, resnet18
 
-__all__ = ["MODELS", "FlyNet", "Network", "NeuroModNet", "build", "describe", "fingerprint"]
+__all__ = [
+    "MODELS",
+    "FlyNet",
+    "Network",
+    "NeuroModNet",
+    "NeuroModResNet",
+    "ResNet18",
+    "build",
+    "describe",
+    "fingerprint",
+    "resnet18",
+]

@@ -12,8 +12,9 @@ from crwn.errors import ModelError
 from crwn.models.fc import NeuroModNet
 from crwn.models.flynet import FlyNet
 from crwn.models.network import Network
+from crwn.models.resnet import NeuroModResNet
 
-MODELS: dict[str, type[Network]] = {model.kind: model for model in (NeuroModNet, FlyNet)}
+MODELS: dict[str, type[Network]] = {model.kind: model for model in (NeuroModNet, FlyNet, NeuroModResNet)}
 
 
 def describe(model: nn.Module) -> dict[str, Any]:

@@ -1,0 +1,124 @@
+"""Modulated convolutions, and batch norm whose statistics belong to the task."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crwn import weights as frozen_weights
+from crwn.errors import ConfigError, DataError
+from crwn.layers import Modulated
+
+Size = int | tuple[int, int]
+
+
+def _pair(value: Size) -> tuple[int, int]:
+    return (value, value) if isinstance(value, int) else value
+
+
+class ModulatedConv2d(Modulated):
+    """`y_n = (alpha * R_n ⊙ v) conv x`: `v` has the kernel's shape without the output channel.
+
+    The kernel is modulated, not the input: an input value meets a different entry of `v` at every place of the
+    kernel, so the superposition form would need the unfolded input, several times slower (docs/decisions.md).
+
+    Args:
+        in_channels, out_channels, kernel_size, stride, padding, dilation, groups: as for `nn.Conv2d`.
+        seed, name: make the frozen weights `R ~ N(0, 2 / fan_in)` and the `v` every task starts from.
+        modulation, start, start_scale: as for `Modulated`.
+
+    Raises:
+        ConfigError: the channels cannot be divided into the groups.
+        DataError: the input does not have `in_channels` channels.
+
+    >>> layer = ModulatedConv2d(10, 20, 3, seed=0)
+    >>> layer.v.shape, layer(torch.zeros(1, 10, 8, 8)).shape
+    (torch.Size([10, 3, 3]), torch.Size([1, 20, 6, 6]))
+    """
+
+    weight: Tensor
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Size,
+        *,
+        seed: int,
+        name: str = "",
+        stride: Size = 1,
+        padding: Size | str = 0,
+        dilation: Size = 1,
+        groups: int = 1,
+        modulation: str = "both",
+        start: str = "uniform",
+        start_scale: float = 1.0,
+    ) -> None:
+        if min(in_channels, out_channels, groups) < 1 or in_channels % groups or out_channels % groups:
+            raise ConfigError(f"{in_channels} and {out_channels} channels cannot be divided into {groups} groups")
+        shape = (in_channels // groups, *_pair(kernel_size))
+        fan_in = math.prod(shape)
+        super().__init__(
+            shape, fan_in, seed=seed, name=name, modulation=modulation, start=start, start_scale=start_scale
+        )
+        self.in_channels = in_channels
+        self.out_channels = out_channels
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.groups = groups
+        weight, self.fingerprint = frozen_weights.gaussian(
+            (out_channels, *shape), seed=seed, name=f"gaussian:{name}", std=math.sqrt(2 / fan_in)
+        )
+        self.register_buffer("weight", weight, persistent=False)
+
+    @property
+    def frozen_numbers(self) -> int:
+        return self.weight.numel()
+
+    def forward(self, x: Tensor) -> Tensor:
+        if x.shape[-3] != self.in_channels:
+            raise DataError(f"images have {x.shape[-3]} channels, this layer takes {self.in_channels}")
+        kernel = self.weight * self.gain
+        return F.conv2d(x, kernel, None, self.stride, self.padding, self.dilation, self.groups)
+
+    def extra_repr(self) -> str:
+        size = "x".join(str(side) for side in self.weight.shape[2:])
+        groups = f", {self.groups} groups" if self.groups > 1 else ""
+        return f"{self.in_channels} -> {self.out_channels}, {size}, stride {self.stride}{groups}"
+
+
+class TaskBatchNorm2d(nn.Module):
+    """Batch norm without gain and bias, whose running statistics are part of a task's context.
+
+    Unlike `nn.BatchNorm2d` it counts no batches, so all its state is the task's.
+    """
+
+    running_mean: Tensor
+    running_var: Tensor
+
+    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5) -> None:
+        super().__init__()
+        if not 0 < momentum <= 1:
+            raise ConfigError(f"the momentum of batch norm must be over 0 and at most 1, got {momentum}")
+        self.momentum = momentum
+        self.eps = eps
+        self.register_buffer("running_mean", torch.zeros(channels))
+        self.register_buffer("running_var", torch.ones(channels))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.batch_norm(x, self.running_mean, self.running_var, None, None, self.training, self.momentum, self.eps)
+
+    def extra_repr(self) -> str:
+        return f"{len(self.running_mean)} channels, momentum {self.momentum}"
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """The same images with channels innermost in memory, where convolutions of few channels run about twice as fast."""
+    # Tensors stacked by vmap have no memory format of their own to set.
+    if x.ndim != 4 or torch._C._functorch.is_batchedtensor(x):
+        return x
+    return x.contiguous(memory_format=torch.channels_last)
