@@ -10,72 +10,74 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import random
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-WRITER = """
-import os, random, sys
 import torch
+
 from crwn.bank import open_bank
 from crwn.context import Context
 
-where, round_, start = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-dice = random.Random(round_)
+# Writers are forked from a server that has loaded everything already, so that a kill costs no second of imports.
+_processes = multiprocessing.get_context("forkserver")
+_processes.set_forkserver_preload(["crwn.bank.sql"])
 
-def context(name, seed):
+MODEL = "ab" * 32
+
+
+def make_context(name: str, seed: int) -> Context:
     values = torch.randn(1296, generator=torch.Generator().manual_seed(seed))
-    tensors = {"v": values, "alpha": values[0]}
-    return Context(name, tensors, (0, 1), "ab" * 32, "2026-01-01T00:00:00+00:00", {"seed": seed})
+    return Context(name, {"v": values, "alpha": values[0]}, (0, 1), MODEL, "2026-01-01T00:00:00+00:00", {"seed": seed})
 
-def say(*words):
-    os.write(1, (" ".join(str(word) for word in words) + "\\n").encode())
 
-say("started")
-seed = start
-with open_bank(where) as bank:
-    say("opened")
-    mine = []
-    while True:
-        seed += 1
-        choice = dice.random()
-        if choice < 0.6 or len(mine) < 3:
-            name = f"{round_}-{seed}"
-            say("try-put", name, seed)
-            bank.put(context(name, seed))
-            mine.append(name)
-            say("put", name, seed)
-        elif choice < 0.8:
-            name = dice.choice(mine)
-            say("try-put", name, seed)
-            bank.put(context(name, seed), replace=True)
-            say("put", name, seed)
-        elif choice < 0.9:
-            name = mine.pop(dice.randrange(len(mine)))
-            say("try-delete", name, 0)
-            bank.delete(name)
-            say("delete", name, 0)
-        else:
-            many = [(f"{round_}-{seed}-{i}", seed + i) for i in range(20)]
-            for name, one in many:
-                say("try-put", name, one)
-            bank.put_many([context(name, one) for name, one in many])
-            for name, one in many:
-                say("put", name, one)
-            mine += [name for name, _ in many]
+def write(where: str, output: str, number: int) -> None:
+    """Put, replace and delete until killed, saying what is tried and what was acknowledged."""
+    said = os.open(output, os.O_WRONLY | os.O_APPEND)
+
+    def say(*words: object) -> None:
+        os.write(said, (" ".join(str(word) for word in words) + "\n").encode())
+
+    dice = random.Random(number)
+    seed = number * 100_000
+    mine: list[str] = []
+    with open_bank(where) as bank:
+        say("opened")
+        while True:
             seed += 20
-"""
+            choice = dice.random()
+            if choice < 0.6 or len(mine) < 3:
+                mine.append(f"{number}-{seed}")
+                say("try-put", mine[-1], seed)
+                bank.put(make_context(mine[-1], seed))
+                say("put", mine[-1], seed)
+            elif choice < 0.8:
+                name = dice.choice(mine)
+                say("try-put", name, seed)
+                bank.put(make_context(name, seed), replace=True)
+                say("put", name, seed)
+            elif choice < 0.9:
+                name = mine.pop(dice.randrange(len(mine)))
+                say("try-delete", name, 0)
+                bank.delete(name)
+                say("delete", name, 0)
+            else:
+                many = {f"{number}-{seed}-{i}": seed + i for i in range(20)}
+                for name, one in many.items():
+                    say("try-put", name, one)
+                bank.put_many([make_context(name, one) for name, one in many.items()])
+                for name, one in many.items():
+                    say("put", name, one)
+                mine += many
 
 
 def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any]:
     """Kill `kills` writers of the bank at `where`; what was lost, damaged or half-written is counted."""
-    from crwn.bank import open_bank
-
     dice = random.Random(seed)
     kept: dict[str, int] = {}  # what the bank must hold: name -> seed of its numbers
     lost: list[str] = []
@@ -85,14 +87,16 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
         begun = time.perf_counter()
         for number in range(kills):
             # Now and then while the bank is still being made or opened, mostly while it is written.
-            wait_for = b"started" if number % 5 == 0 else b"opened"
+            wait_for = b"" if number % 5 == 0 else b"opened"
             lines = _kill_one(where, number, wait_for, dice.uniform(0.0, 0.4))
             # The last thing tried may have happened or not; both are right, half of it is not.
-            open_tries: dict[str, str] = {}
+            open_tries: dict[str, int | None] = {}  # name -> seed it was to have, None for deleting
+            last_batch = ""  # what the last acknowledged name of a put_many starts with
             for word, name, value in lines:
                 if word.startswith("try-"):
-                    open_tries[name] = word
+                    open_tries[name] = None if word == "try-delete" else int(value)
                     continue
+                last_batch = name.rpartition("-")[0] if name.count("-") == 2 else ""
                 acknowledged += 1
                 open_tries.pop(name, None)
                 if word == "put":
@@ -102,13 +106,20 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
             try:
                 with open_bank(where) as bank:
                     found = {name: bank.get(name).info["seed"] for name in bank} if number % 10 == 9 else None
-                    for name, word in open_tries.items():
-                        if name in bank:
-                            kept[name] = bank.get(name).info["seed"]
-                        elif word == "try-delete" or name not in kept:
+                    happened = set()
+                    for name, tried in open_tries.items():
+                        now = bank.get(name).info["seed"] if name in bank else None
+                        if now not in (tried, kept.get(name)):
+                            lost.append(name)
+                        happened.add(now == tried)
+                        if now is None:
                             kept.pop(name, None)
                         else:
-                            lost.append(name)
+                            kept[name] = now
+                    # All open tries belong to one call: it happened or not, and it did if part of it was acknowledged.
+                    begun_batch = last_batch and any(name.startswith(last_batch + "-") for name in open_tries)
+                    if len(happened) > 1 or (begun_batch and happened != {True}):
+                        lost.append(f"half of {sorted(open_tries)}")
                     if found is not None and found != kept:
                         lost += sorted(found.keys() ^ kept.keys())
                     if len(bank) != len(kept):
@@ -136,17 +147,14 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
 def _kill_one(where: str, number: int, wait_for: bytes, after: float) -> list[list[str]]:
     """Start a writer, kill it `after` seconds past the word waited for, and give the lines it said."""
     with tempfile.NamedTemporaryFile() as said:
-        writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, where, str(number), str(number * 100_000)],
-            stdout=said,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
         output = Path(said.name)
-        while wait_for not in output.read_bytes() and writer.poll() is None:
+        writer = _processes.Process(target=write, args=(where, said.name, number))
+        writer.start()
+        while wait_for not in output.read_bytes() and writer.is_alive():
             time.sleep(0.005)
         time.sleep(after)
         writer.kill()
-        writer.wait()
+        writer.join()
         text = output.read_text()
     lines = [line.split(" ") for line in text.splitlines()]
     return [line for line in lines if len(line) == 3]

@@ -243,6 +243,7 @@ print(sorted(os.listdir(".")))
     shutil.rmtree(folder)
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_uses_connections_of_its_own(tmp_path: Path, make: Make) -> None:
     with open_bank(tmp_path / "bank.sqlite") as bank:
         bank.put(make("parent"))
