@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from crwn.cli import reproduce as reproduce_file
 from crwn.cli import run as run_file
 from crwn.errors import CRWNError
 
@@ -16,6 +17,7 @@ app = typer.Typer(
     add_completion=False,
 )
 app.command("run", epilog=run_file.EPILOG)(run_file.command)
+app.command("reproduce", epilog=reproduce_file.EPILOG)(reproduce_file.command)
 
 
 @app.callback()

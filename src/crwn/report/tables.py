@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-NUMERIC = set("0123456789+-−.,:%±KM ")
+from crwn.experiments.suite import Filled, Suite
+
+NUMERIC = set("0123456789+-−.,:%±KM –")
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are printed."""
+
+    head: list[str]
+    rows: list[list[str]]
+
+    def markdown(self) -> str:
+        return aligned(self.head, self.rows)
+
+    def latex(self) -> str:
+        """A booktabs tabular."""
+        columns = "l" + "r" * (len(self.head) - 1)
+        lines = [
+            rf"\begin{{tabular}}{{{columns}}}",
+            r"\toprule",
+            " & ".join(_tex(cell) for cell in self.head) + r" \\",
+            r"\midrule",
+            *(" & ".join(_tex(cell) for cell in row) + r" \\" for row in self.rows),
+            r"\bottomrule",
+            r"\end{tabular}",
+        ]
+        return "\n".join(lines) + "\n"
 
 
 def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -16,12 +47,8 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     | left  |  9.50 |
     | right | 10.25 |
     """
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    widths = [max(3, width) for width in widths]
-    right = [
-        any(row[i].strip() for row in rows) and all(set(row[i]) <= NUMERIC | {"–"} for row in rows)
-        for i in range(len(head))
-    ]
+    widths = [max(3, *(len(row[i]) for row in (head, *rows))) for i in range(len(head))]
+    right = [i > 0 and all(set(row[i].split(" (")[0]) <= NUMERIC for row in rows) for i in range(len(head))]
 
     def line(cells: Sequence[str]) -> str:
         padded = [
@@ -41,3 +68,210 @@ def number(value: float) -> str:
     ('268,800', '9,285', '4')
     """
     return f"{value:,.0f}"
+
+
+def ratio(value: float, reference: float) -> str:
+    """How a count compares with the reference, as the paper writes it.
+
+    >>> ratio(1299, 268800), ratio(1014528, 268800), ratio(7841, 268800)
+    ('1:207', '3.77:1', '1:34.3')
+    """
+    return f"1:{reference / value:.3g}" if value <= reference else f"{value / reference:.3g}:1"
+
+
+def accuracy_table(suite: Suite, filled: Sequence[Filled]) -> Table:
+    """Every row with our accuracy, the paper's and the difference, for each column."""
+    head = ["method"]
+    for column in suite.column:
+        head += [f"{column.label} %", "paper", "difference"]
+    rows = []
+    for row in suite.row:
+        cells = [row.label]
+        for column in suite.column:
+            found = _at(filled, row.label, column.key)
+            if found is None:
+                cells += ["", "", ""]
+                continue
+            paper = found.cell.published
+            cells += [
+                _ours(found),
+                NOTHING if paper is None else f"{paper.accuracy:.2f} ± {paper.deviation:.2f}",
+                NOTHING if found.difference is None else f"{found.difference:+.2f}",
+            ]
+        rows.append(cells)
+    return Table(head, rows)
+
+
+def cost_table(suite: Suite, filled: Sequence[Filled]) -> Table:
+    """What a task costs in every row: numbers, ratios, bytes, forgetting, seconds."""
+    counted = suite.column if suite.costs_per_column else suite.column[:1]
+    head = ["method"]
+    for column in counted:
+        where = f" ({column.label})" if suite.costs_per_column else ""
+        head += [f"numbers per task{where}", "with shared ones spread", "paper", "ratio", "paper", "bytes per task"]
+    for column in suite.column:
+        head += [f"forgetting ({column.label})", f"seconds per task ({column.label})"]
+        if suite.costs_per_column:
+            head += ["paper", "against SupSup", "paper"]
+    rows = []
+    for row in suite.row:
+        cells = [row.label]
+        for column in counted:
+            # Where costs are the same in all columns, the first one that was run tells them.
+            places = [column] if suite.costs_per_column else list(suite.column)
+            there = [found for place in places if (found := _at(filled, row.label, place.key)) is not None]
+            told = next((found for found in there if found.results), there[0] if there else None)
+            cells += _counts(filled, told)
+        for column in suite.column:
+            found = _at(filled, row.label, column.key)
+            cells += [
+                NOTHING if found is None or found.forgetting is None else f"{found.forgetting:.2f}",
+                _seconds(None if found is None else found.seconds),
+            ]
+            if suite.costs_per_column:
+                cells += _times(filled, found)
+        rows.append(cells)
+    return Table(head, rows)
+
+
+def as_csv(filled: Sequence[Filled]) -> str:
+    """All cells with all numbers, one line each, for machines."""
+    out = io.StringIO()
+    names = [
+        "table",
+        "row",
+        "column",
+        "scenario",
+        "method",
+        "size",
+        "settings",
+        "seeds",
+        "tasks",
+        "protocol",
+        "accuracy",
+        "accuracy_std",
+        "paper_accuracy",
+        "paper_deviation",
+        "difference",
+        "forgetting",
+        "params_per_task",
+        "params_per_task_amortised",
+        "paper_params",
+        "paper_ratio",
+        "bytes_per_task",
+        "seconds_per_task",
+        "paper_seconds",
+    ]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(names)
+    for found in filled:
+        cell, paper = found.cell, found.cell.published
+        config = cell.config()
+        first = found.results[0] if found.results else None
+        writer.writerow(
+            [
+                cell.suite.name,
+                cell.row.label,
+                cell.column.label,
+                config.scenario,
+                config.method,
+                config.size,
+                " ".join(f"{key}={value}" for key, value in sorted(config.settings.items())),
+                " ".join(str(result.seed) for result in found.results),
+                len(first.tasks) if first else "",
+                found.unusual or ("the paper's" if first else ""),
+                _plain(found.accuracy),
+                _plain(found.deviation),
+                paper.accuracy if paper else "",
+                paper.deviation if paper else "",
+                _plain(found.difference),
+                _plain(found.forgetting),
+                first.params_per_task if first else "",
+                _plain(first.params_per_task_amortised if first else None),
+                paper.params if paper and paper.params else "",
+                paper.ratio if paper and paper.ratio else "",
+                first.bytes_per_task if first else "",
+                _plain(found.seconds),
+                _plain(paper.seconds if paper else None),
+            ]
+        )
+    return out.getvalue()
+
+
+def notes(suite: Suite) -> list[str]:
+    """What there is to say about rows."""
+    return [f"{row.label}: {row.note}" for row in suite.row if row.note]
+
+
+def _at(filled: Sequence[Filled], row: str, column: str) -> Filled | None:
+    return next((f for f in filled if f.cell.row.label == row and f.cell.column.key == column), None)
+
+
+def _ours(found: Filled) -> str:
+    if found.accuracy is None:
+        return "not run"
+    text = f"{found.accuracy:.2f}" + (f" ± {found.deviation:.2f}" if found.deviation is not None else "")
+    remarks = [found.unusual] if found.unusual else []
+    if len(found.results) == 1:
+        remarks.append("1 seed")
+    return f"{text} ({', '.join(remarks)})" if remarks else text
+
+
+def _counts(filled: Sequence[Filled], found: Filled | None) -> list[str]:
+    if found is None:
+        return [NOTHING] * 6
+    paper = found.cell.published
+    printed = [(paper.params if paper else None) or NOTHING, (paper.ratio if paper else None) or NOTHING]
+    if not found.results:
+        return [NOTHING, NOTHING, printed[0], NOTHING, printed[1], NOTHING]
+    first = found.results[0]
+    reference = _reference(filled, found)
+    return [
+        number(first.params_per_task),
+        number(first.params_per_task_amortised),
+        printed[0],
+        NOTHING if reference is None else ratio(first.params_per_task_amortised, reference),
+        printed[1],
+        number(first.bytes_per_task),
+    ]
+
+
+def _reference(filled: Sequence[Filled], found: Filled) -> float | None:
+    """What ratios are against: one network per task."""
+    if found.cell.column.reference_params is not None:
+        return found.cell.column.reference_params
+    for other in filled:
+        if other.cell.row.method == "stl" and other.cell.column == found.cell.column and other.results:
+            return other.results[0].params_per_task_amortised
+    return None
+
+
+def _times(filled: Sequence[Filled], found: Filled | None) -> list[str]:
+    """The paper's seconds, and both times as shares of SupSup's."""
+    if found is None:
+        return [NOTHING] * 3
+    base = next((f for f in filled if f.cell.row.method == "supsup" and f.cell.column == found.cell.column), None)
+    paper, paper_base = found.cell.published, base.cell.published if base else None
+    ours = NOTHING
+    if found.seconds and base is not None and base.seconds and base.unusual == found.unusual:
+        ours = f"{found.seconds / base.seconds:.2f}"
+    theirs = NOTHING
+    if paper and paper.seconds and paper_base and paper_base.seconds:
+        theirs = f"{paper.seconds / paper_base.seconds:.2f}"
+    return [_seconds(paper.seconds if paper else None), ours, theirs]
+
+
+def _seconds(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _tex(text: str) -> str:
+    for sign, spelled in (("\\", r"\textbackslash{}"), ("%", r"\%"), ("#", r"\#"), ("_", r"\_"), ("&", r"\&")):
+        text = text.replace(sign, spelled)
+    return text.replace("±", r"$\pm$").replace("–", "--")

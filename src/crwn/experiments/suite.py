@@ -1,0 +1,175 @@
+"""Suites: the runs of one table, from suites/*.toml, and which records fill its cells."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from crwn.errors import ConfigError
+from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS, RunConfig
+from crwn.experiments.folder import RunFolder
+from crwn.experiments.metrics import average, deviation
+from crwn.experiments.paper import Published, published
+from crwn.experiments.result import RunResult
+
+SUITES = ("table1", "table2", "table3", "table4")
+
+
+class Column(BaseModel):
+    """A scenario, perhaps with settings, that every row is run on."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: str
+    label: str
+    scenario: str
+    settings: dict[str, str] = Field(default_factory=dict)
+    reference_params: int | None = None
+
+
+class Row(BaseModel):
+    """A method with a size; `paper` names the row of paper.toml it is compared with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str
+    method: str
+    size: str
+    settings: dict[str, str] = Field(default_factory=dict)
+    paper: str | None = None
+    columns: tuple[str, ...] | None = None
+    note: str = ""
+
+
+class Suite(BaseModel):
+    """A table: rows by columns of runs."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    title: str
+    about: str
+    costs_per_column: bool = False
+    column: tuple[Column, ...]
+    row: tuple[Row, ...]
+
+    def cells(self) -> Iterator[Cell]:
+        """Every run of the table, in reading order."""
+        for row in self.row:
+            for column in self.column:
+                if row.columns is None or column.key in row.columns:
+                    yield Cell(self, row, column)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place of a table: a run with any number of seeds, and what the paper has there."""
+
+    suite: Suite
+    row: Row
+    column: Column
+
+    @property
+    def published(self) -> Published | None:
+        return published(self.suite.name, self.row.paper, self.column.key)
+
+    def config(self, *, tasks: int | None = None, seed: int = 0) -> RunConfig:
+        """The run of this cell; a scenario with fewer tasks than asked for takes all it has."""
+        most = USUAL_TASKS[self.column.scenario]
+        return RunConfig(
+            scenario=self.column.scenario,
+            method=self.row.method,
+            size=self.row.size,
+            seed=seed,
+            tasks=None if tasks is None or tasks >= most else tasks,
+            settings=self.row.settings | self.column.settings,
+        )
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A cell with the records found for it: equal runs that differ in their seeds."""
+
+    cell: Cell
+    results: tuple[RunResult, ...]
+
+    @property
+    def accuracy(self) -> float | None:
+        return average([result.average_accuracy for result in self.results]) if self.results else None
+
+    @property
+    def deviation(self) -> float | None:
+        return deviation([result.average_accuracy for result in self.results]) if len(self.results) > 1 else None
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        paper = self.cell.published
+        return None if self.accuracy is None or paper is None else self.accuracy - paper.accuracy
+
+    @property
+    def forgetting(self) -> float | None:
+        values = [result.forgetting for result in self.results if result.forgetting is not None]
+        return average(values) if values else None
+
+    @property
+    def seconds(self) -> float | None:
+        return average([result.seconds_per_task for result in self.results]) if self.results else None
+
+    @property
+    def unusual(self) -> str:
+        """How the runs differ from the paper's protocol: "2 tasks", "25 epochs", "" where they do not."""
+        if not self.results:
+            return ""
+        first = self.results[0]
+        usual = USUAL_BUDGET[self.cell.column.scenario]
+        parts = []
+        if len(first.tasks) != USUAL_TASKS[self.cell.column.scenario]:
+            parts.append(f"{len(first.tasks)} task{'s' if len(first.tasks) != 1 else ''}")
+        if first.budget != usual:
+            parts += [f"{count} {unit}" for unit, count in first.budget.items()]
+        return ", ".join(parts)
+
+
+def load_suite(name: str) -> Suite:
+    """A suite by name."""
+    if name not in SUITES:
+        raise ConfigError(f"there is no suite {name!r}: choose one of {', '.join(SUITES)}")
+    text = files("crwn.experiments").joinpath("suites", f"{name}.toml").read_text(encoding="utf-8")
+    return Suite(name=name, **tomllib.loads(text))
+
+
+def fill(cell: Cell, base: Path, *, tasks: int | None, seeds: Sequence[int] | None) -> Filled:
+    """The records of a cell: those of the runs asked for, or all seeds where none are named."""
+    wanted = cell.config(tasks=tasks)
+    if seeds is not None:
+        configs = [wanted.model_copy(update={"seed": seed}) for seed in seeds]
+        found = [RunFolder(config.folder(base)).result() for config in configs]
+    else:
+        found = [RunFolder(folder).result() for folder in sorted(wanted.folder(base).parent.glob("seed-*"))]
+    return Filled(cell, tuple(sorted((result for result in found if result is not None), key=lambda r: r.seed)))
+
+
+def fill_best(cell: Cell, base: Path) -> Filled:
+    """The most complete records there are for a cell: the paper's protocol, or else the longest that was run."""
+    whole = fill(cell, base, tasks=None, seeds=None)
+    if whole.results:
+        return whole
+    wanted = cell.config()
+    by_folder: dict[Path, list[RunResult]] = {}
+    for path in sorted((base / wanted.scenario_name).glob(f"{wanted.method}-{wanted.size}*/seed-*/result.json")):
+        result = RunFolder(path.parent).result()
+        if result is not None and result.settings == wanted.settings and result.size == wanted.size:
+            by_folder.setdefault(path.parent.parent, []).append(result)
+
+    def completeness(results: list[RunResult]) -> tuple[int, int, int]:
+        first = results[0]
+        return len(first.tasks) * next(iter(first.budget.values())), len(first.tasks), len(results)
+
+    best = max(by_folder.values(), key=completeness, default=[])
+    return Filled(cell, tuple(sorted(best, key=lambda result: result.seed)))
