@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -52,6 +53,20 @@ def test_writing_again_replaces_and_leaves_nothing_behind(cache: Path) -> None:
     write_set("mine", some_arrays(8))
     assert int(read_set("mine").x_train.max()) == 8
     assert int(earlier.x_train.max()) == 7
+    assert [entry.name for entry in cache.iterdir()] == ["mine"]
+
+
+def test_a_set_that_is_there_can_be_kept(cache: Path) -> None:
+    write_set("mine", some_arrays(7))
+    write_set("mine", some_arrays(8), replace=False)
+    assert int(read_set("mine").x_train.max()) == 7
+    assert [entry.name for entry in cache.iterdir()] == ["mine"]
+
+
+def test_many_writers_at_once_leave_one_whole_set(cache: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda fill: write_set("mine", some_arrays(fill)), range(40)))
+    assert read_set("mine").x_train.unique().numel() == 1
     assert [entry.name for entry in cache.iterdir()] == ["mine"]
 
 

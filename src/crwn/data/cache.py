@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -94,8 +94,8 @@ def read_set(name: str) -> ImageSet:
     )  # fmt: skip
 
 
-def write_set(name: str, arrays: Arrays) -> None:
-    """Put a set into the cache in one step, in place of an earlier one of that name."""
+def write_set(name: str, arrays: Arrays, *, replace: bool = True) -> None:
+    """Put a set into the cache in one step, in place of an earlier one of that name unless told to keep that."""
     facts = {
         "format": FORMAT,
         "name": check_name(name),
@@ -118,7 +118,8 @@ def write_set(name: str, arrays: Arrays) -> None:
             json.dump(facts, text)
             text.flush()
             os.fsync(text.fileno())
-        _swap_in(folder, cache_folder() / name)
+        folder.chmod(0o755)  # temporary folders are private, a cache may be shared
+        _move_in(folder, cache_folder() / name, replace=replace)
 
 
 @contextmanager
@@ -146,15 +147,16 @@ def temporary_folder(name: str) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _swap_in(folder: Path, target: Path) -> None:
+def _move_in(folder: Path, target: Path, *, replace: bool) -> None:
     """Rename a finished folder to its place; a set that is there already moves out first and vanishes with the rest."""
     aside = folder.with_name(f"{folder.name}.old.tmp")
-    if target.exists():
-        target.rename(aside)
+    if replace or not (target / "set.json").is_file():
+        with suppress(FileNotFoundError):
+            target.rename(aside)
     try:
         folder.rename(target)
     except OSError as error:
-        # Another process put the same set there between the two renames: one finished set is as good as the other.
+        # Another process was faster: one finished set is as good as the other.
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
     finally:
@@ -168,8 +170,9 @@ def _swap_in(folder: Path, target: Path) -> None:
 
 def _remove_abandoned(home: Path) -> None:
     for entry in home.glob(".*.tmp"):
-        if time.time() - entry.stat().st_mtime > ABANDONED_AFTER:
-            shutil.rmtree(entry, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process may finish and remove its own meanwhile
+            if time.time() - entry.stat().st_mtime > ABANDONED_AFTER:
+                shutil.rmtree(entry, ignore_errors=True)
 
 
 def _mapped(path: Path) -> Tensor:

@@ -32,15 +32,14 @@ NORMALISED_AS_CIFAR = ("cifar100", "mini_imagenet")
 def load(name: str, *, progress: Progress = silent) -> ImageSet:
     """A data set by name: from the cache, or fetched into it first where that is possible."""
     if not is_cached(name):
-        fetch(name, progress=progress)
+        # Of several processes that need it at once the first one's stays, so that nobody's files are moved away.
+        _fetch(name, progress, replace=False)
     return read_set(name)
 
 
 def fetch(name: str, *, progress: Progress = silent) -> dict[str, Any]:
     """Get a known set into the cache, in place of a copy that is there; returns what is known about it."""
-    if name not in FETCH:
-        raise _cannot_fetch(check_name(name))
-    write_set(name, FETCH[name](progress))
+    _fetch(name, progress, replace=True)
     return summary(name)
 
 
@@ -99,6 +98,12 @@ def summary(name: str) -> dict[str, Any]:
         "source": facts["source"],
         "created": facts["created"],
     }
+
+
+def _fetch(name: str, progress: Progress, *, replace: bool) -> None:
+    if name not in FETCH:
+        raise _cannot_fetch(check_name(name))
+    write_set(name, FETCH[name](progress), replace=replace)
 
 
 def _cannot_fetch(name: str) -> DataError:
