@@ -22,23 +22,19 @@ def list_sets(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(sets))
         return
+    from rich.box import SIMPLE
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table("name", "in the cache", "classes", "training rows", "test rows", "shape", "from")
+    name = Column("name", no_wrap=True)
+    table = Table(name, "classes", "training", "test", "shape", "from, or how to get it", box=SIMPLE)
     for entry in sets:
         if entry["cached"]:
-            shape = " x ".join(str(size) for size in entry["shape"])
-            rows = (
-                f"{entry['classes']:,}",
-                f"{entry['train_rows']:,}",
-                f"{entry['test_rows']:,}",
-                shape,
-                entry["source"],
-            )
+            counts = [f"{entry[count]:,}" for count in ("classes", "train_rows", "test_rows")]
+            cells = [*counts, " x ".join(str(size) for size in entry["shape"]), entry["source"]]
         else:
-            rows = ("", "", "", "", entry.get("problem") or f"`{entry['get']}`")
-        table.add_row(entry["name"], "yes" if entry["cached"] else "no", *rows)
+            cells = ["", "", "", "", entry.get("problem") or entry["get"]]
+        table.add_row(entry["name"], *cells)
     Console().print(table)
 
 
