@@ -1,0 +1,1 @@
+"""crwn inside other people's tools; importing this room imports none of them."""
