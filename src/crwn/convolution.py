@@ -92,7 +92,7 @@ class ModulatedConv2d(Modulated):
 
 
 class TaskBatchNorm2d(nn.Module):
-    """Batch norm without gain and bias, whose running statistics are part of a task's context.
+    """Batch norm whose running statistics are part of a task's context; without gain and bias unless `affine`.
 
     Unlike `nn.BatchNorm2d` it counts no batches, so all its state is the task's.
     """
@@ -100,7 +100,7 @@ class TaskBatchNorm2d(nn.Module):
     running_mean: Tensor
     running_var: Tensor
 
-    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5) -> None:
+    def __init__(self, channels: int, *, momentum: float = 0.1, eps: float = 1e-5, affine: bool = False) -> None:
         super().__init__()
         if not 0 < momentum <= 1:
             raise ConfigError(f"the momentum of batch norm must be over 0 and at most 1, got {momentum}")
@@ -108,9 +108,13 @@ class TaskBatchNorm2d(nn.Module):
         self.eps = eps
         self.register_buffer("running_mean", torch.zeros(channels))
         self.register_buffer("running_var", torch.ones(channels))
+        self.weight = nn.Parameter(torch.ones(channels)) if affine else None
+        self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.batch_norm(x, self.running_mean, self.running_var, None, None, self.training, self.momentum, self.eps)
+        return F.batch_norm(
+            x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
+        )
 
     def extra_repr(self) -> str:
         return f"{len(self.running_mean)} channels, momentum {self.momentum}"
@@ -118,7 +122,5 @@ class TaskBatchNorm2d(nn.Module):
 
 def channels_last(x: Tensor) -> Tensor:
     """The same images with channels innermost in memory, where convolutions of few channels run about twice as fast."""
-    # Tensors stacked by vmap have no memory format of their own to set.
-    if x.ndim != 4 or torch._C._functorch.is_batchedtensor(x):
-        return x
-    return x.contiguous(memory_format=torch.channels_last)
+    # Not `memory_format=`: vmap does not know it.
+    return x.movedim(-3, -1).contiguous().movedim(-1, -3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -12,9 +13,10 @@ from torch import Tensor, nn
 
 from crwn.layers import context_tensors, learned_numbers
 from crwn.methods import method
-from crwn.methods.independent import Independent, float_bytes, stack_of
+from crwn.methods.image_networks import RankOneKernel, baseline
+from crwn.methods.independent import Independent, float_bytes, kept_numbers, stack_of, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.networks import RankOne, fully_connected, width
+from crwn.methods.networks import RankOne, width
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import named_generator
@@ -35,8 +37,12 @@ class BatchE(Independent):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: RankOne(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: RankOne(i, o, seed=self.seed, name=name),
+            partial(RankOneKernel, seed=self.seed),
+            method=self.name,
         )
 
     def first_trains(self) -> list[str]:
@@ -59,10 +65,15 @@ class BatchE(Independent):
 
     @property
     def stack_size(self) -> int:
+        if has_images(self.scenario):
+            return 1  # stacked convolutions are slower than one task after another
         return stack_of(max(*self.scenario.input_shape, width(self.size, method=self.name)))
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)
         shared = sum(self.model.get_buffer(name).numel() for name in self.first_trains())
         note = "s and t as float32, and the weights the first task trained spread over the tasks"
-        return Counts(own, own + shared / tasks, float_bytes(own) + float_bytes(shared) // tasks, note)
+        note += statistics_note(self.model)
+        return Counts(
+            own, own + shared / tasks, float_bytes(kept_numbers(self.model)) + float_bytes(shared) // tasks, note
+        )

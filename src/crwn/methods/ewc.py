@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -15,9 +16,10 @@ from torch.func import functional_call, grad, vmap
 from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
 from crwn.methods import method
+from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.networks import Dense
 from crwn.methods.one_network import OneNetwork, only
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
@@ -57,8 +59,13 @@ class EWC(OneNetwork):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
+            partial(DenseKernel, seed=self.seed),
+            method=self.name,
+            affine=True,
         )
 
     def recipe(self, **overrides: object) -> Recipe:
@@ -83,7 +90,7 @@ class EWC(OneNetwork):
             extra_loss=self.penalty,
             checkpoint=checkpoint,
         )
-        self.weights = learned.tensors
+        self.keep(task, learned.tensors)
         self._hold(task)
 
     def penalty(self, model: nn.Module, tensors: dict[str, Tensor], step: int) -> Tensor:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch import nn
 
 from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
+from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.networks import Dense
 from crwn.methods.one_network import OneNetwork, only
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
@@ -29,8 +31,13 @@ class Finetune(OneNetwork):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
+            partial(DenseKernel, seed=self.seed),
+            method=self.name,
+            affine=True,
         )
 
     def recipe(self, **overrides: object) -> Recipe:
@@ -54,7 +61,7 @@ class Finetune(OneNetwork):
             callbacks=callbacks,
             checkpoint=checkpoint,
         )
-        self.weights = learned.tensors
+        self.keep(task, learned.tensors)
 
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from crwn.checkpoint import Checkpoint
 from crwn.errors import ModelError, TaskError
-from crwn.layers import context_tensors
+from crwn.layers import context_tensors, learned_numbers
 from crwn.methods.method import Method
 from crwn.recipe import Recipe
 from crwn.rows import Rows
@@ -158,6 +158,17 @@ def unfrozen(model: nn.Module, names: Sequence[str]) -> nn.Module:
 def float_bytes(numbers: int) -> int:
     """Bytes of this many float32 numbers."""
     return numbers * torch.finfo(torch.float32).bits // 8
+
+
+def kept_numbers(model: nn.Module) -> int:
+    """Numbers that are kept for a task: what it learned, and the statistics of normalisation layers."""
+    return sum(value.numel() for value in context_tensors(model).values())
+
+
+def statistics_note(model: nn.Module) -> str:
+    """What the note on a task's bytes adds where statistics of normalisation layers are kept; empty elsewhere."""
+    count = kept_numbers(model) - learned_numbers(model)
+    return f"; {count:,} batch-norm statistics are kept with it and not counted as learned" if count else ""
 
 
 def _task_rows(task: Task) -> TaskRows:

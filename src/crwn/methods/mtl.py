@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch import nn
 
 from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
+from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.independent import float_bytes
 from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.networks import Dense
 from crwn.methods.one_network import OneNetwork
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
@@ -35,8 +37,13 @@ class MTL(OneNetwork):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
+            partial(DenseKernel, seed=self.seed),
+            method=self.name,
+            affine=True,
         )
 
     def recipe(self, **overrides: object) -> Recipe:

@@ -84,6 +84,14 @@ class Masked(nn.Module):
         mask: Tensor = _Step.apply(self.scores)  # type: ignore[no-untyped-call]
         return F.linear(x, self.weight * mask)
 
+    def mask(self, scores: Tensor) -> Tensor:
+        """Which weights these scores keep."""
+        return scores >= 0
+
+    def scores_of(self, mask: Tensor) -> Tensor:
+        """Scores that keep what the mask keeps: 0 keeps a weight, -1 drops it."""
+        return mask - 1
+
 
 class RankOne(nn.Module):
     """`y = s ⊙ (W (t ⊙ x))`: BatchE. W ~ N(0, 2 / in) is shared, a task learns s and t, which start as random signs."""

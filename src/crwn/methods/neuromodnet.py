@@ -10,11 +10,12 @@ from torch import nn
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.independent import Independent, float_bytes, stack_of
+from crwn.methods.image_networks import resnet_shape
+from crwn.methods.independent import Independent, float_bytes, kept_numbers, stack_of, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.networks import DEPTH, flat_features, width
 from crwn.methods.published import has_images, published_recipe
-from crwn.models import NeuroModNet
+from crwn.models import NeuroModNet, NeuroModResNet
 from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
 
@@ -23,7 +24,7 @@ class NeuroModNetMethod(Independent):
     """`x_{l+1} = g(alpha_l * (R_l ⊙ v_l) x_l)`: a task learns v and alpha of every layer."""
 
     name = "neuromodnet"
-    sizes = ("256", "512", "1024", "2048", "4096")
+    sizes = ("256", "512", "1024", "2048", "4096", "1d", "2d", "4d", "6d")
 
     class Options(method.Options):
         weights: Literal["gaussian", "hadamard"] = "gaussian"
@@ -33,6 +34,7 @@ class NeuroModNetMethod(Independent):
         activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
         start: Literal["uniform", "ones"] = "uniform"
         start_scale: float = Field(1.0, gt=0)
+        momentum: float = Field(0.1, gt=0, le=1, description="of the batch-norm statistics, on images")
         depth: int = Field(DEPTH, ge=1, description="hidden layers")
         recipe: Literal["paper", "best"] = "paper"
 
@@ -48,6 +50,8 @@ class NeuroModNetMethod(Independent):
         options = self.settings
         if options.pretrained and options.weights != "gaussian":
             raise ConfigError(f"pretrained=true trains dense weights, got weights={options.weights}: use gaussian")
+        if has_images(self.scenario):
+            return self._resnet()
         return NeuroModNet(
             flat_features(self.scenario, method=self.name),
             (width(self.size, method=self.name),) * options.depth,
@@ -60,8 +64,26 @@ class NeuroModNetMethod(Independent):
             activation=options.activation,
         )
 
+    def _resnet(self) -> nn.Module:
+        options = self.settings
+        if (options.weights, options.activation, options.depth) != ("gaussian", "relu", DEPTH):
+            raise ConfigError("weights, activation and depth are for flat rows: images are learned by ResNet-18")
+        shape = resnet_shape(self.scenario, self.size, method=self.name)
+        channels, height, width = self.scenario.input_shape
+        return NeuroModResNet(
+            shape["width"],
+            self.scenario.num_classes,
+            seed=self.seed,
+            stem=shape["stem"],
+            input_shape=(channels, height, width),
+            momentum=options.momentum,
+            modulation=options.modulation,
+            start=options.start,
+            start_scale=options.start_scale,
+        )
+
     def first_trains(self) -> list[str]:
-        names = [name for name, _ in self.model.named_buffers() if name.endswith("frozen.weight")]
+        names = [name for name, _ in self.model.named_buffers() if name.endswith("weight")]
         return names if self.settings.pretrained else []
 
     def first_recipe(self, recipe: Recipe) -> Recipe:
@@ -74,12 +96,16 @@ class NeuroModNetMethod(Independent):
 
     @property
     def stack_size(self) -> int:
+        if has_images(self.scenario):
+            return 1  # stacked convolutions are slower than one task after another
         return stack_of(max(*self.scenario.input_shape, width(self.size, method=self.name)))
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)
         shared = sum(self.model.get_buffer(name).numel() for name in self.first_trains())
+        kept = kept_numbers(self.model)
         note = "a context is its float32 numbers; frozen weights come from the seed and take nothing"
         if shared:
             note = "float32 numbers of a context, and the weights the first task trained spread over the tasks"
-        return Counts(own, own + shared / tasks, float_bytes(own) + float_bytes(shared) // tasks, note)
+        note += statistics_note(self.model)
+        return Counts(own, own + shared / tasks, float_bytes(kept) + float_bytes(shared) // tasks, note)

@@ -17,7 +17,11 @@ from crwn.training import predict_logits
 
 
 class OneNetwork(Method):
-    """One network whose weights every task goes on training, so that earlier tasks may be forgotten."""
+    """One network whose weights every task goes on training, so that earlier tasks may be forgotten.
+
+    Batch-norm statistics are kept for every task as it left them: they are not learned, and with those of a later
+    task an earlier one would lose more than the weights forgot.
+    """
 
     independent = False
 
@@ -25,6 +29,7 @@ class OneNetwork(Method):
         super().__init__(scenario, size=size, seed=seed, options=options)
         self.model = self.network()
         self.weights = context_tensors(self.model)
+        self.statistics: dict[str, dict[str, Tensor]] = {}
 
     @abstractmethod
     def network(self) -> nn.Module:
@@ -36,10 +41,20 @@ class OneNetwork(Method):
 
     def logits(self, task: Task, rows: Rows) -> Tensor:
         """Logits of the network as it is now; a task that is not learned yet has them too (forward transfer)."""
-        return predict_logits(self.model, self.weights, rows, classes=len(task.classes))
+        return predict_logits(self.model, self.tensors(task), rows, classes=len(task.classes))
+
+    def keep(self, task: Task, tensors: dict[str, Tensor]) -> None:
+        """Take over what a task left: the weights for all, its statistics for itself."""
+        self.weights = tensors
+        learned = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
+        self.statistics[task.name] = {name: value for name, value in tensors.items() if name not in learned}
+
+    def tensors(self, task: Task) -> dict[str, Tensor]:
+        """The weights as they are now, with the statistics of this task where it was learned."""
+        return self.weights | self.statistics.get(task.name, {})
 
     def task_state(self, task: Task) -> dict[str, Tensor]:
-        return {}
+        return dict(self.statistics.get(task.name, {}))
 
     def shared_state(self) -> dict[str, Tensor]:
         return dict(self.weights)
@@ -47,6 +62,8 @@ class OneNetwork(Method):
     def restore(self, task_states: dict[str, dict[str, Tensor]], shared: dict[str, Tensor]) -> None:
         if shared:
             self.weights = {name: shared[name] for name in self.weights}
+        for task, state in task_states.items():
+            self.statistics[task] = {name: value for name, value in state.items() if name in self.weights}
 
 
 def only(tasks: Sequence[Task], *, method: str) -> Task:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
-from crwn.methods.independent import float_bytes
+from crwn.methods.image_networks import SignedKernel, baseline
+from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.networks import Rotated, fully_connected
+from crwn.methods.networks import Rotated
 from crwn.methods.one_network import OneNetwork, only
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
@@ -25,7 +27,10 @@ SEED_BYTES = 8
 
 
 class PSP(OneNetwork):
-    """`y = W (C_k x)` in every layer: C_k is a random rotation that belongs to task k, W is trained by every task."""
+    """`y = W (C_k x)` in every layer: C_k is a random rotation that belongs to task k, W is trained by every task.
+
+    On images it is the binary form: `(W ⊙ o_k) conv x` with random signs o_k.
+    """
 
     name = "psp"
     sizes = ("256",)
@@ -36,8 +41,12 @@ class PSP(OneNetwork):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: Rotated(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Rotated(i, o, seed=self.seed, name=name),
+            partial(SignedKernel, seed=self.seed),
+            method=self.name,
         )
 
     def recipe(self, **overrides: object) -> Recipe:
@@ -62,11 +71,11 @@ class PSP(OneNetwork):
             callbacks=callbacks,
             checkpoint=checkpoint,
         )
-        self.weights = learned.tensors
+        self.keep(task, learned.tensors)
 
     def logits(self, task: Task, rows: Rows) -> Tensor:
         self._turn_to(task)
-        return predict_logits(self.model, self.weights, rows, classes=len(task.classes))
+        return predict_logits(self.model, self.tensors(task), rows, classes=len(task.classes))
 
     def task_seed(self, task: Task) -> int:
         """The number a task's rotations are made from: all that is kept of them."""
@@ -79,10 +88,19 @@ class PSP(OneNetwork):
         for name, layer in self.model.named_modules():
             if isinstance(layer, Rotated):
                 layer.rotation = random_rotation(len(layer.rotation), seed=seed, name=name)
+            elif isinstance(layer, SignedKernel):
+                layer.turn_to(seed=seed, name=name)
         self._turned = seed
 
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)
+        if has_images(self.scenario):
+            note = (
+                f"as the paper counts: the weights, trained again by every task; kept are {SEED_BYTES} bytes of seed "
+                "for the signs, and the float32 weights spread over the tasks" + statistics_note(self.model)
+            )
+            kept = SEED_BYTES + float_bytes(kept_numbers(self.model) - weights) + float_bytes(weights) // tasks
+            return Counts(weights, weights, kept, note)
         rotations = sum(layer.rotation.numel() for layer in self.model.modules() if isinstance(layer, Rotated))
         note = (
             f"as the paper counts: {weights:,} weights, trained again by every task, and {rotations:,} numbers of "
@@ -93,7 +111,7 @@ class PSP(OneNetwork):
         return Counts(count, count, SEED_BYTES + float_bytes(weights) // tasks, note)
 
     def task_state(self, task: Task) -> dict[str, Tensor]:
-        return {"seed": torch.tensor(self.task_seed(task))}
+        return super().task_state(task) | {"seed": torch.tensor(self.task_seed(task))}
 
 
 def random_rotation(size: int, *, seed: int, name: str) -> Tensor:

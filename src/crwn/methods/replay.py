@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 import torch
@@ -13,10 +14,11 @@ from crwn.checkpoint import Checkpoint
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
+from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.independent import float_bytes
 from crwn.methods.joined_rows import JoinedRows, MixedRows
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.networks import Dense
 from crwn.methods.one_network import OneNetwork, only
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
@@ -55,8 +57,13 @@ class Replay(OneNetwork):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
+            partial(DenseKernel, seed=self.seed),
+            method=self.name,
+            affine=True,
         )
 
     def recipe(self, **overrides: object) -> Recipe:
@@ -84,7 +91,7 @@ class Replay(OneNetwork):
             callbacks=callbacks,
             checkpoint=checkpoint,
         )
-        self.weights = learned.tensors
+        self.keep(task, learned.tensors)
         self._remember(task)
 
     def _mixed(self, task: Task) -> Rows:
@@ -122,7 +129,7 @@ class Replay(OneNetwork):
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)
         buffer = self.settings.buffer_bytes
-        note = f"all tasks train the same weights: these in float32 and a buffer of {buffer:,} bytes, spread over the tasks"
+        note = f"all tasks train the same weights; float32, and {buffer:,} bytes of rows, all spread over the tasks"
         return Counts(weights, weights / tasks, (float_bytes(weights) + buffer) // tasks, note)
 
     def shared_state(self) -> dict[str, Tensor]:

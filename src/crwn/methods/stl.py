@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from torch import nn
 
 from crwn.layers import learned_numbers
-from crwn.methods.independent import Independent, float_bytes
+from crwn.methods.image_networks import DenseKernel, baseline
+from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense, fully_connected
+from crwn.methods.networks import Dense
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
@@ -24,8 +27,13 @@ class STL(Independent):
         return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
-        return fully_connected(
-            self.scenario, self.size, lambda i, o, name: Dense(i, o, seed=self.seed, name=name), method=self.name
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
+            partial(DenseKernel, seed=self.seed),
+            method=self.name,
+            affine=True,
         )
 
     def recipe(self, **overrides: object) -> Recipe:
@@ -37,4 +45,7 @@ class STL(Independent):
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)
-        return Counts(own, own, float_bytes(own), "a task keeps all its weights as float32")
+        kept = kept_numbers(self.model)
+        return Counts(
+            own, own, float_bytes(kept), "a task keeps all its weights as float32" + statistics_note(self.model)
+        )

@@ -130,8 +130,8 @@ def plain_linear(in_features: int, out_features: int, *, name: str) -> nn.Module
 
 
 def plain_norm(channels: int) -> nn.Module:
-    """Ordinary batch norm with gain and bias."""
-    return nn.BatchNorm2d(channels)
+    """Batch norm with gain and bias."""
+    return TaskBatchNorm2d(channels, affine=True)
 
 
 def resnet18(
