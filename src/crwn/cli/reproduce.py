@@ -72,21 +72,18 @@ def _tables(suites: list[Suite], out: Path, tasks: int | None, seeds: list[int])
     """Print the tables and keep them under `tables/` as Markdown, CSV and LaTeX."""
     from crwn.experiments.folder import write_whole
     from crwn.experiments.suite import fill
-    from crwn.report.tables import accuracy_table, as_csv, cost_table, notes
+    from crwn.report.tables import as_csv, suite_latex, suite_text
 
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
     for suite in suites:
         filled = [fill(cell, out, tasks=tasks, seeds=seeds) for cell in suite.cells()]
-        accuracies, costs = accuracy_table(suite, filled), cost_table(suite, filled)
-        parts = [f"## {suite.title}", suite.about, accuracies.markdown(), "What a task costs:", costs.markdown()]
-        parts += [f"- {note}" for note in notes(suite)]
-        text = "\n\n".join(parts[:5]) + "\n\n" + "\n".join(parts[5:]) + "\n"
+        text = suite_text(suite, filled)
         typer.echo(text)
         name = suite.name if tasks is None else f"{suite.name}-tasks={tasks}"
         write_whole(folder / f"{name}.md", text.encode())
         write_whole(folder / f"{name}.csv", as_csv(filled).encode())
-        write_whole(folder / f"{name}.tex", (accuracies.latex() + "\n" + costs.latex()).encode())
+        write_whole(folder / f"{name}.tex", suite_latex(suite, filled).encode())
 
 
 def _tell_plan(planned: list[Planned]) -> None:

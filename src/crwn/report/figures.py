@@ -15,6 +15,8 @@ from crwn.report.style import COLOURS, GREY, families, saved, style_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+FORGETTING = ("finetune", "ewc", "replay")
+
 
 def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path]:
     """Every figure the records under `base` suffice for; returns the files written."""
@@ -27,13 +29,18 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
     for table in ("table1", "table2"):
         for column in load_suite(table).column:
             found = [cell for cell in tables[table] if cell.cell.column == column and cell.results]
+            # Methods that forget would squeeze all others into a line at the top: they have a figure of their own.
+            steady = [cell for cell in found if cell.cell.row.method not in FORGETTING]
+            forgetful = [cell for cell in found if cell.cell.row.method in (*FORGETTING, "psp", "neuromodnet")]
             place = column.scenario
-            if found:
-                draw(f"accuracy-per-task-{place}", (9.5, 4.6), partial(per_task, found=found))
-                draw(f"accuracy-and-numbers-{place}", (8.5, 4.8), partial(by_numbers, found=found))
-                draw(f"accuracy-and-seconds-{place}", (8.5, 4.8), partial(by_seconds, found=found))
+            if steady:
+                draw(f"accuracy-per-task-{place}", (9.5, 4.6), partial(per_task, found=steady))
+                draw(f"accuracy-and-numbers-{place}", (9.0, 4.8), partial(by_numbers, found=steady))
+                draw(f"accuracy-and-seconds-{place}", (9.0, 4.8), partial(by_seconds, found=steady))
+            if len(steady) < len(found):
+                draw(f"forgetting-{place}", (9.5, 4.6), partial(per_task, found=forgetful))
     draw("pretrained", (8.5, 4.2), partial(pretrained, filled=tables["table4"]))
-    draw("ablation", (9.5, 4.6), partial(ablation, filled=tables["table3"]))
+    draw("ablation", (11.5, 4.6), partial(ablation, filled=tables["table3"]))
     for result in _with_matrix(base):
         name = f"accuracy-matrix-{result.scenario}-{result.method}-{result.size}-seed-{result.seed}"
         draw(name, (6.4, 5.4), partial(accuracy_matrix, result=result))
@@ -91,7 +98,7 @@ def _scatter(figure: Any, found: Sequence[Filled], xs: Sequence[float], label: s
                 axes.annotate(
                     cell.cell.row.size,
                     (x, cell.accuracy or 0.0),
-                    xytext=(0, 6),
+                    xytext=(0, -13 if "hadamard" in style.label.lower() else 6),
                     textcoords="offset points",
                     ha="center",
                     fontsize=7,
@@ -175,6 +182,19 @@ def ablation(figure: Any, filled: Sequence[Filled]) -> bool:
         places = [i + (shift - 1) * 0.27 for i, _ in cells]
         heights = [cell.accuracy or 0.0 for _, cell in cells]
         spread = [cell.deviation or 0.0 for _, cell in cells]
+        if key == "global":  # far below the others: said in words at the foot of the axis
+            for x, height in zip(places, heights, strict=True):
+                axes.text(
+                    x,
+                    0.02,
+                    f"global only: {height:.1f} ↓",
+                    rotation=90,
+                    ha="center",
+                    fontsize=7,
+                    color=colour,
+                    transform=axes.get_xaxis_transform(),
+                )
+            continue
         axes.bar(places, heights, 0.25, yerr=spread, color=colour, hatch=hatch, edgecolor="white", label=name, zorder=2)
         theirs = [(x, cell.cell.published) for x, (_, cell) in zip(places, cells, strict=True)]
         known = [(x, paper.accuracy) for x, paper in theirs if paper is not None]
@@ -183,7 +203,8 @@ def ablation(figure: Any, filled: Sequence[Filled]) -> bool:
     shown = [cell.accuracy or 0.0 for row in rows for key, cell in _row(filled, row).items() if key != "global"]
     lowest = min(shown, default=0.0)
     axes.set_ylim(bottom=max(0.0, lowest - 4), top=min(100.0, max(shown, default=100.0) + 1.5))
-    axes.set_xticks(range(len(rows)), [row.replace("-", "\n", 1) for row in rows], fontsize=8)
+    axes.set_xticks(range(len(rows)), [row.replace("-", "\n") for row in rows], fontsize=7.5)
+    axes.grid(visible=False, axis="x")
     axes.set_ylabel("average test accuracy (%)")
     some = [cell for row in rows for cell in _row(filled, row).values()]
     axes.set_title(f"Local and global modulation, Rotation-MNIST{_protocol(some)}")

@@ -7,7 +7,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from crwn.experiments.suite import Filled, Suite
+from crwn.experiments.suite import Column, Filled, Suite
 
 NUMERIC = set("0123456789+-−.,:%±KM –")
 NOTHING = "–"
@@ -102,34 +102,36 @@ def accuracy_table(suite: Suite, filled: Sequence[Filled]) -> Table:
     return Table(head, rows)
 
 
-def cost_table(suite: Suite, filled: Sequence[Filled]) -> Table:
-    """What a task costs in every row: numbers, ratios, bytes, forgetting, seconds."""
-    counted = suite.column if suite.costs_per_column else suite.column[:1]
-    head = ["method"]
-    for column in counted:
-        where = f" ({column.label})" if suite.costs_per_column else ""
-        head += [f"numbers per task{where}", "with shared ones spread", "paper", "ratio", "paper", "bytes per task"]
-    for column in suite.column:
-        head += [f"forgetting ({column.label})", f"seconds per task ({column.label})"]
-        if suite.costs_per_column:
-            head += ["paper", "against SupSup", "paper"]
+def cost_tables(suite: Suite, filled: Sequence[Filled]) -> list[tuple[str, Table]]:
+    """What a task costs in every row, with a heading: one table, or one per column where the networks differ."""
+    if suite.costs_per_column:
+        return [
+            (f"What a task costs, {column.label}", _costs(suite, filled, [column], times=True))
+            for column in suite.column
+        ]
+    return [("What a task costs", _costs(suite, filled, suite.column, times=False))]
+
+
+def _costs(suite: Suite, filled: Sequence[Filled], columns: Sequence[Column], *, times: bool) -> Table:
+    head = ["method", "numbers per task", "with shared ones spread", "paper", "ratio", "paper", "bytes per task"]
+    for column in columns:
+        where = f" ({column.label})" if len(columns) > 1 else ""
+        head += [f"forgetting{where}", f"seconds per task{where}"]
+        head += ["paper", "against SupSup", "paper"] * times
     rows = []
     for row in suite.row:
-        cells = [row.label]
-        for column in counted:
-            # Where costs are the same in all columns, the first one that was run tells them.
-            places = [column] if suite.costs_per_column else list(suite.column)
-            there = [found for place in places if (found := _at(filled, row.label, place.key)) is not None]
-            told = next((found for found in there if found.results), there[0] if there else None)
-            cells += _counts(filled, told)
-        for column in suite.column:
+        there = [found for column in columns if (found := _at(filled, row.label, column.key)) is not None]
+        if not there:
+            continue
+        # What a task costs is the same in all columns: the first one that was run tells it.
+        cells = [row.label, *_counts(filled, next((found for found in there if found.results), there[0]))]
+        for column in columns:
             found = _at(filled, row.label, column.key)
             cells += [
                 NOTHING if found is None or found.forgetting is None else f"{found.forgetting:.2f}",
                 _seconds(None if found is None else found.seconds),
             ]
-            if suite.costs_per_column:
-                cells += _times(filled, found)
+            cells += _times(filled, found) if times else []
         rows.append(cells)
     return Table(head, rows)
 
@@ -198,9 +200,20 @@ def as_csv(filled: Sequence[Filled]) -> str:
     return out.getvalue()
 
 
-def notes(suite: Suite) -> list[str]:
-    """What there is to say about rows."""
-    return [f"{row.label}: {row.note}" for row in suite.row if row.note]
+def suite_text(suite: Suite, filled: Sequence[Filled], *, heading: str = "##") -> str:
+    """A whole suite as Markdown: accuracies beside the paper's, costs, and what there is to say about rows."""
+    parts = [f"{heading} {suite.title}", suite.about, accuracy_table(suite, filled).markdown()]
+    for title, table in cost_tables(suite, filled):
+        parts += [f"{title}:", table.markdown()]
+    if said := [f"- {row.label}: {row.note}" for row in suite.row if row.note]:
+        parts.append("\n".join(said))
+    return "\n\n".join(parts) + "\n"
+
+
+def suite_latex(suite: Suite, filled: Sequence[Filled]) -> str:
+    """The same tables for a paper."""
+    tables = [(suite.title, accuracy_table(suite, filled)), *cost_tables(suite, filled)]
+    return "\n".join(f"% {title}\n{table.latex()}" for title, table in tables)
 
 
 def _at(filled: Sequence[Filled], row: str, column: str) -> Filled | None:
@@ -217,9 +230,7 @@ def _ours(found: Filled) -> str:
     return f"{text} ({', '.join(remarks)})" if remarks else text
 
 
-def _counts(filled: Sequence[Filled], found: Filled | None) -> list[str]:
-    if found is None:
-        return [NOTHING] * 6
+def _counts(filled: Sequence[Filled], found: Filled) -> list[str]:
     paper = found.cell.published
     printed = [(paper.params if paper else None) or NOTHING, (paper.ratio if paper else None) or NOTHING]
     if not found.results:

@@ -1,0 +1,256 @@
+"""Runs: numbers, folders, and going on after a death at any write or inside a task."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crwn.checkpoint import Checkpoint
+from crwn.errors import ConfigError
+from crwn.experiments import RunConfig, RunResult, Watcher, folder, run
+from crwn.experiments.folder import RunFolder
+from crwn.experiments.run import OutOfTime
+
+SMALL = {"scenario": "rotated-digits", "tasks": 5, "batches": 8, "threads": 1}
+CONFIGS = {
+    "neuromodnet": RunConfig(method="neuromodnet", size="64", **SMALL),
+    "pretrained": RunConfig(method="neuromodnet", size="32", settings={"pretrained": "true"}, **SMALL),
+    "finetune": RunConfig(method="finetune", size="32", matrix=True, **SMALL),
+}
+
+
+class Death(BaseException):
+    """Stands for a kill: nothing in the code may catch it."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RunResult]:
+    base = tmp_path_factory.mktemp("undisturbed")
+    return {name: run(config, base / name) for name, config in CONFIGS.items()}
+
+
+@pytest.fixture
+def small_stacks(monkeypatch: pytest.MonkeyPatch) -> None:
+    from crwn.methods.neuromodnet import NeuroModNetMethod
+
+    monkeypatch.setattr(NeuroModNetMethod, "stack_size", property(lambda self: 2))
+
+
+def test_result_is_written_and_read_again(tmp_path: Path) -> None:
+    first = run(CONFIGS["neuromodnet"], tmp_path / "run")
+    assert first.average_accuracy == pytest.approx(sum(first.accuracy) / 5)
+    assert first.forgetting == 0.0
+    assert first.accuracy == first.accuracy_after
+    assert first.params_per_task == 64 + 2 * 64 + 3
+    written = (tmp_path / "run" / "result.json").stat().st_mtime_ns
+    assert run(CONFIGS["neuromodnet"], tmp_path / "run") == first
+    assert (tmp_path / "run" / "result.json").stat().st_mtime_ns == written
+
+    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert set(record["versions"]) == {"python", "crwn", "torch", "numpy"}
+    assert {"processor", "cores", "threads"} <= set(record["machine"])
+    assert record["chosen"]["stack_size"] == 16
+    assert record["command"].startswith("crwn run rotated-digits neuromodnet --size 64 --tasks 5 --batches 8")
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["task"] for line in lines] == [0, 1, 2, 3, 4]
+    assert all(line["training_seconds"] > 0 and line["evaluation_seconds"] > 0 for line in lines)
+    assert first.peak_memory_bytes > 10**7
+
+
+def test_matrix_and_transfer(undisturbed: dict[str, RunResult]) -> None:
+    result = undisturbed["finetune"]
+    assert result.matrix is not None
+    assert [len(row) for row in result.matrix] == [1, 2, 3, 4, 5]
+    assert result.matrix[-1] == result.accuracy
+    assert [row[-1] for row in result.matrix] == result.accuracy_after
+    assert result.forward_transfer is not None
+    assert result.forward_transfer > 5  # neighbouring rotations help each other
+    assert result.backward_transfer == -(result.forgetting or 0.0)
+
+
+def test_class_incremental(tmp_path: Path) -> None:
+    config = RunConfig(
+        scenario="permuted-digits", method="neuromodnet", size="256", tasks=3, class_incremental=16, threads=1
+    )
+    result = run(config, tmp_path / "run")
+    assert result.class_incremental is not None
+    assert result.class_incremental["task_accuracy"] > 90
+    assert 80 < result.class_incremental["accuracy"] <= result.average_accuracy
+
+
+def _dying_writes(monkeypatch: pytest.MonkeyPatch, at: int, *, torn: bool) -> None:
+    """Die at the given sync to disk; torn: with only a part of the bytes written."""
+    real, calls = os.fsync, iter(range(10**6))
+
+    def fsync(file: int) -> None:
+        if next(calls) == at:
+            if torn and (size := os.fstat(file).st_size):
+                try:
+                    os.ftruncate(file, size - min(size, 7))
+                except OSError:
+                    pass  # a folder
+            raise Death
+        real(file)
+
+    monkeypatch.setattr(folder.os, "fsync", fsync)
+
+
+@pytest.mark.usefixtures("small_stacks")
+@pytest.mark.parametrize("torn", [False, True])
+@pytest.mark.parametrize("name", list(CONFIGS))
+def test_death_at_every_write(
+    name: str, torn: bool, undisturbed: dict[str, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = run(CONFIGS[name], tmp_path / "small-stacks").numbers()
+    deaths = 0
+    for at in range(0, 100, 3 if torn else 2):
+        where = tmp_path / f"run-{at}"
+        with monkeypatch.context() as patch:
+            _dying_writes(patch, at, torn=torn)
+            try:
+                run(CONFIGS[name], where)
+            except Death:
+                deaths += 1
+            else:
+                break
+        assert run(CONFIGS[name], where).numbers() == expected, f"death at sync {at}"
+    assert deaths >= 5
+
+
+class DyingWatcher(Watcher):
+    """Dies in the middle of learning."""
+
+    def __init__(self, at: int) -> None:
+        self.left = at
+
+    def learning(self, first: int, last: int, done: float) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Death
+
+
+@pytest.mark.parametrize("name", list(CONFIGS))
+def test_death_inside_tasks_goes_on_from_the_checkpoint(
+    name: str, undisturbed: dict[str, RunResult], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every_third: Iterator[bool] = iter([False, False, True] * 10_000)
+    monkeypatch.setattr(Checkpoint, "due", lambda self: next(every_third))
+    resumed: list[int] = []
+    restore = Checkpoint.restore
+
+    def noting(self: Checkpoint, *arguments: Any) -> int:
+        resumed.append(restore(self, *arguments))
+        return resumed[-1]
+
+    monkeypatch.setattr(Checkpoint, "restore", noting)
+    deaths = 0
+    for _ in range(4):
+        try:
+            run(CONFIGS[name], tmp_path / "run", watcher=DyingWatcher(at=8))
+        except Death:
+            deaths += 1
+    assert deaths
+    assert run(CONFIGS[name], tmp_path / "run").numbers() == undisturbed[name].numbers()
+    assert max(resumed) > 0
+    assert not list((tmp_path / "run" / "state").glob("checkpoint*"))
+
+
+def test_only_the_last_shared_state_is_kept(tmp_path: Path) -> None:
+    run(CONFIGS["finetune"], tmp_path / "run")
+    assert [path.name for path in (tmp_path / "run" / "state").glob("shared-*")] == ["shared-005.safetensors"]
+
+
+@pytest.mark.usefixtures("small_stacks")
+def test_deadline_stops_between_tasks_and_goes_on(tmp_path: Path, undisturbed: dict[str, RunResult]) -> None:
+    with pytest.raises(OutOfTime, match="after 0 of 5 tasks"):
+        run(CONFIGS["finetune"], tmp_path / "run", deadline=0.0)
+    assert run(CONFIGS["finetune"], tmp_path / "run").numbers() == undisturbed["finetune"].numbers()
+
+
+def test_recorded_stack_size_is_used_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crwn.methods.neuromodnet import NeuroModNetMethod
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NeuroModNetMethod, "stack_size", property(lambda self: 2))
+        with pytest.raises(Death):
+            run(CONFIGS["neuromodnet"], tmp_path / "run", watcher=DyingWatcher(at=12))
+    assert len(RunFolder(tmp_path / "run").lines()) == 2
+    run(CONFIGS["neuromodnet"], tmp_path / "run")
+    assert [line["together_with"] for line in RunFolder(tmp_path / "run").lines()] == [1, 1, 1, 1, 0]
+
+
+def test_another_run_in_the_folder(tmp_path: Path) -> None:
+    run(CONFIGS["finetune"], tmp_path / "run")
+    with pytest.raises(ConfigError, match="holds another run .*seed is 0 there, 1 here"):
+        run(CONFIGS["finetune"].model_copy(update={"seed": 1}), tmp_path / "run")
+    with pytest.raises(ConfigError, match="begun with 1 threads, not 2"):
+        run(CONFIGS["finetune"].model_copy(update={"threads": 2}), tmp_path / "run")
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+@pytest.mark.parametrize(
+    ("harm", "message"),
+    [
+        (lambda path: _cut(path / "config.json"), "config.json cannot be read"),
+        (lambda path: (path / "config.json").unlink(), "there is metrics.jsonl but no config.json"),
+        (lambda path: (path / "config.json").write_text("[]"), "config.json is not an object"),
+        (lambda path: (path / "config.json").write_text('{"format": 99}'), "not of format 1"),
+        (lambda path: _cut(path / "state" / "task-000.safetensors"), "task-000.safetensors is not what was written"),
+        (lambda path: (path / "state" / "task-001.safetensors").unlink(), "task-001.safetensors is missing"),
+        (
+            lambda path: (path / "metrics.jsonl").write_text("nonsense\n" + (path / "metrics.jsonl").read_text()),
+            "line 1 of metrics.jsonl cannot be read",
+        ),
+        (
+            lambda path: (path / "metrics.jsonl").write_text((path / "metrics.jsonl").read_text() * 2),
+            "line 4 of metrics.jsonl is about task 0",
+        ),
+    ],
+)
+def test_damaged_folder(harm: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(Death):
+        run(CONFIGS["finetune"], tmp_path / "run", watcher=DyingWatcher(at=30))
+    assert len(RunFolder(tmp_path / "run").lines()) == 3
+    harm(tmp_path / "run")
+    with pytest.raises(ConfigError, match=message) as caught:
+        run(CONFIGS["finetune"], tmp_path / "run")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"accuracy": []}'])
+def test_damaged_result(text: str, tmp_path: Path) -> None:
+    run(CONFIGS["finetune"], tmp_path / "run")
+    (tmp_path / "run" / "result.json").write_text(text)
+    with pytest.raises(ConfigError, match=r"damaged: result.json .*delete the folder"):
+        run(CONFIGS["finetune"], tmp_path / "run")
+
+
+def test_two_processes_cannot_do_one_run(tmp_path: Path) -> None:
+    with RunFolder(tmp_path / "run").locked(), pytest.raises(ConfigError, match="another process is doing the run"):
+        run(CONFIGS["finetune"], tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"scenario": "rotated-letters"}, "rotated-digits"),
+        ({"method": "neuromodnett"}, "neuromodnet, flynet"),
+        ({"size": "huge"}, "huge"),
+        ({"settings": {"colour": "red"}}, "rate"),
+        ({"settings": {"batches": "3"}}, "use --batches 3"),
+        ({"tasks": 99}, "99"),
+    ],
+)
+def test_unknown_names_leave_no_folder(change: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        run(CONFIGS["neuromodnet"].model_copy(update=change), tmp_path / "run")
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
