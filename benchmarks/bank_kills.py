@@ -107,6 +107,7 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
                 with open_bank(where) as bank:
                     found = {name: bank.get(name).info["seed"] for name in bank} if number % 10 == 9 else None
                     happened = set()
+                    new = [name for name in open_tries if name not in kept]
                     for name, tried in open_tries.items():
                         now = bank.get(name).info["seed"] if name in bank else None
                         if now not in (tried, kept.get(name)):
@@ -117,7 +118,7 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
                         else:
                             kept[name] = now
                     # All open tries belong to one call: it happened or not, and it did if part of it was acknowledged.
-                    begun_batch = last_batch and any(name.startswith(last_batch + "-") for name in open_tries)
+                    begun_batch = last_batch and any(name.startswith(last_batch + "-") for name in new)
                     if len(happened) > 1 or (begun_batch and happened != {True}):
                         lost.append(f"half of {sorted(open_tries)}")
                     if found is not None and found != kept:

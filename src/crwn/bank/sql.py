@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Select, delete, insert, null, select, union_all, update
+from sqlalchemy import Connection, Select, bindparam, delete, insert, null, outerjoin, select, union_all, update
 
 from crwn.bank import open as opening
 from crwn.bank.failures import said_plainly
@@ -25,6 +25,12 @@ from crwn.errors import BankError, ContextError
 # As many as go into one statement: under the 999 values that older SQLite takes.
 CHUNK = 500
 _MOST = 2**31
+
+# Outer joins: a context whose payload is gone is damaged, not unknown.
+_WITH_DATA = select(table.c.name, table.c.version, table.c.checksum, payloads.c.data).select_from(
+    outerjoin(table, payloads, table.c.sequence == payloads.c.sequence)
+)
+_CURRENT = _WITH_DATA.where(table.c.name == bindparam("name"))
 
 
 class SqlBank:
@@ -72,16 +78,14 @@ class SqlBank:
 
     def get(self, name: str, version: int | None = None) -> Context:
         with self._reading("read") as connection:
-            row = self._find(connection, name)
+            row = connection.execute(_CURRENT, {"name": name}).first() if is_sayable(name) else None
             if row is None:
                 raise self._unknown(connection, name)
             if version is not None and version != row.version:
-                old = self._old(connection, name, version)
-                if old is None:
+                row = self._old(connection, name, version)
+                if row is None:
                     raise no_version(name, version, self._versions(connection, name))
-                row = old
-            data = connection.scalar(select(payloads.c.data).where(payloads.c.sequence == row.sequence))
-        return self._context(name, row.checksum, data)
+        return self._context(name, row.checksum, row.data)
 
     def get_many(self, names: Sequence[str]) -> list[Context]:
         wanted = list(dict.fromkeys(names))
@@ -89,10 +93,7 @@ class SqlBank:
         with self._reading("read") as connection:
             for start in range(0, len(wanted), CHUNK):
                 chunk = [name for name in wanted[start : start + CHUNK] if is_sayable(name)]
-                joined = select(table.c.name, table.c.checksum, payloads.c.data).join_from(
-                    table, payloads, table.c.sequence == payloads.c.sequence
-                )
-                for row in connection.execute(joined.where(table.c.name.in_(chunk))):
+                for row in connection.execute(_WITH_DATA.where(table.c.name.in_(chunk))):
                     found[row.name] = self._context(row.name, row.checksum, row.data)
             for name in wanted:
                 if name not in found:
@@ -297,8 +298,9 @@ class SqlBank:
     def _old(self, connection: Connection, name: str, version: int) -> Any:
         if not -_MOST < version < _MOST:
             return None
-        query = select(history).where(history.c.name == name, history.c.version == version)
-        return connection.execute(query).first()
+        joined = outerjoin(history, payloads, history.c.sequence == payloads.c.sequence)
+        query = select(history.c.checksum, payloads.c.data).select_from(joined)
+        return connection.execute(query.where(history.c.name == name, history.c.version == version)).first()
 
     def _versions(self, connection: Connection, name: str) -> list[int]:
         query = union_all(*[select(t.c.version).where(t.c.name == name) for t in (history, table)])
