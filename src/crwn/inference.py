@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -13,9 +13,20 @@ from torch.func import functional_call, vmap
 from crwn.bank import ResidentStack
 from crwn.rows import Rows
 
+Method = Literal["auto", "exhaustive", "one-shot"]
+METHODS: tuple[Method, ...] = ("auto", "exhaustive", "one-shot")
+# Up to so many tasks, trying all of them takes no longer than choosing which to try.
+FEW = 64
+# Rows of a task are never quite like those it learned from: this share of their deviation is not held against it.
+TOLERANCE = 0.1
+# Below this fit the best task is called a stranger; rows of a task itself fall below it about once in a hundred groups.
+STRANGER = 0.01
 
-def normalised_entropy(logits: Tensor, classes: Tensor) -> Tensor:
-    """Mean output entropy of every task over the rows, divided by the log of its class count: `[tasks]` in 0..1.
+ScalingOf = Callable[[Mapping[str, Any]], tuple[float, float]]
+
+
+def row_entropies(logits: Tensor, classes: Tensor) -> Tensor:
+    """Output entropy of every task and row, divided by the log of the class count: `[tasks, rows]` in 0..1.
 
     Args:
         logits: `[tasks, rows, outputs]`.
@@ -23,8 +34,13 @@ def normalised_entropy(logits: Tensor, classes: Tensor) -> Tensor:
     """
     absent = torch.arange(logits.shape[-1], device=logits.device) >= classes[:, None]
     logp = logits.masked_fill(absent[:, None, :], -math.inf).log_softmax(dim=-1)
-    entropy = -(logp.exp() * logp.masked_fill(absent[:, None, :], 0.0)).sum(dim=-1).mean(dim=1)
-    return entropy / torch.log(classes.clamp_min(2).to(entropy.dtype))
+    entropy = -(logp.exp() * logp.masked_fill(absent[:, None, :], 0.0)).sum(dim=-1)
+    return entropy / torch.log(classes.clamp_min(2).to(entropy.dtype))[:, None]
+
+
+def normalised_entropy(logits: Tensor, classes: Tensor) -> Tensor:
+    """Mean over the rows of `row_entropies`: `[tasks]` in 0..1."""
+    return row_entropies(logits, classes).mean(dim=1)
 
 
 @torch.no_grad()
@@ -40,10 +56,53 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
 
 
 class TaskScore(NamedTuple):
-    """A task and how well it fits: one minus its normalised entropy, in 0..1."""
+    """A task and how well it fits.
+
+    `score` is one minus the normalised entropy, in 0..1. `fit` says how usual such a score is for the task's own
+    rows: near 1 for rows like its own, near 0 for a stranger's; None for a context that does not say how its own
+    rows score.
+    """
 
     task: str
     score: float
+    fit: float | None = None
+
+
+def none_fits(ranking: Sequence[TaskScore]) -> bool | None:
+    """Whether "none of these" is the answer: even the best task finds these rows strange. None when not known."""
+    if not ranking or ranking[0].fit is None:
+        return None
+    return ranking[0].fit < STRANGER
+
+
+def own_entropy(logits: Tensor) -> dict[str, float]:
+    """What a context keeps for `fit`: mean and deviation of its own rows' entropies; logits `[rows, classes]`."""
+    entropies = row_entropies(logits[None].float(), torch.tensor([logits.shape[1]]))[0]
+    mean, std = float(entropies.mean()), float(entropies.std(correction=0))
+    return {"mean": round(mean, 6), "std": round(std, 6), "rows": len(entropies)}
+
+
+def fit_of(entropy: float, rows: int, own: object) -> float | None:
+    """The chance that a group of the task's own rows has an entropy at least this high.
+
+    Entropies of rows are positive and skewed, so their mean over a group is taken as gamma distributed, with the
+    mean and deviation that the task's own rows have.
+
+    >>> own = {"mean": 0.1, "std": 0.1, "rows": 500}
+    >>> round(fit_of(0.1, 16, own), 2), round(fit_of(0.4, 16, own), 6)
+    (0.44, 0.0)
+    """
+    match own:
+        case {"mean": int() | float() as mean, "std": int() | float() as std, "rows": int() as count}:
+            pass
+        case _:
+            return None
+    if not (0 <= mean <= 1 and 0 <= std <= 1 and count >= 1) or not math.isfinite(entropy):
+        return None
+    mean = max(mean, 1e-4)
+    variance = max(std, 0.02) ** 2 * (1 / rows + 1 / count + TOLERANCE**2)
+    shape = torch.tensor(mean**2 / variance, dtype=torch.float64)
+    return float(torch.special.gammaincc(shape, torch.tensor(entropy * mean / variance, dtype=torch.float64)))
 
 
 def rank_tasks(
@@ -51,14 +110,14 @@ def rank_tasks(
     resident: ResidentStack,
     names: Sequence[str],
     rows: Rows,
-    scaling_of: Callable[[Mapping[str, Any]], tuple[float, float]],
+    scaling_of: ScalingOf,
     *,
     chunk: int = 64,
 ) -> list[TaskScore]:
     """All these tasks with their scores for the rows as a group, best first; contexts are tried in stacks."""
     x = rows.inputs(slice(None))
     found: list[TaskScore] = []
-    size = max(1, min(chunk, resident.capacity))
+    size = max(1, min(chunk, resident.capacity, _affordable(x)))
     for at in range(0, len(names), size):
         some = list(names[at : at + size])
         tensors, facts = resident.take_with_facts(some)
@@ -66,5 +125,115 @@ def rank_tasks(
         spread = (len(some), *[1] * x.ndim)
         scaled = (x[None] - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
         entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])
-        found += [TaskScore(name, 1.0 - float(value)) for name, value in zip(some, entropies, strict=True)]
+        for name, value in zip(some, entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist(), strict=True):
+            found.append(TaskScore(name, 1.0 - value, fit_of(value, len(x), facts[name].info.get("own_entropy"))))
     return sorted(found, key=lambda one: -one.score)
+
+
+def _affordable(x: Tensor) -> int:
+    """How many copies of the rows stay below 64 MB."""
+    return max(1, 2**24 // max(1, x.numel()))
+
+
+def choose_tasks(
+    model: nn.Module,
+    resident: ResidentStack,
+    names: Sequence[str],
+    rows: Rows,
+    scaling_of: ScalingOf,
+    *,
+    keep: int,
+    share: float = 0.25,
+) -> list[str]:
+    """The tasks most likely to be right, by gradients: a few passes of one network instead of one pass per task.
+
+    All contexts are mixed with equal weights `p_k = 1/K`; tasks whose weight would lower the entropy of the mixture
+    most, `-dH/dp_k`, are kept, and mixed again until `keep` are left. By the chain rule `dH/dp_k` is the product of
+    the gradient by the mixed context with the k-th context, so one backward pass and a `[K, numbers]` product do for
+    all K. A task's input scaling is mixed with its context.
+    """
+    x = rows.inputs(slice(None))
+    left = list(names)
+    while len(left) > keep:
+        gains = _gains(model, resident, left, x, scaling_of)
+        count = max(keep, math.ceil(len(left) * share))
+        best = gains.topk(count).indices.tolist()
+        left = [left[i] for i in best]
+    return left
+
+
+def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], x: Tensor, scaling_of: ScalingOf) -> Tensor:
+    """`-dH/dp_k` of every task at equal weights, `[tasks]`."""
+    stacks = _Stacks(resident, names, scaling_of)
+    mixed, scaling, classes = stacks.mean()
+    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
+    leaves = {key: value.requires_grad_(key in learned) for key, value in mixed.items()}
+    scaling.requires_grad_()
+    with torch.enable_grad():
+        out = functional_call(model, leaves, (x * scaling[0] + scaling[1],))
+        entropy = normalised_entropy(out.float()[None], torch.tensor([classes]))[0]
+        wanted = [*(value for key, value in leaves.items() if key in learned), scaling]
+        gradients = torch.autograd.grad(entropy, wanted, allow_unused=True)
+    by_name = dict(zip([*(key for key in leaves if key in learned), ""], gradients, strict=True))
+    return -stacks.product({key: value for key, value in by_name.items() if value is not None}).nan_to_num(0.0)
+
+
+class _Stacks:
+    """Contexts of many tasks, a part at a time where there are more than stay in memory."""
+
+    def __init__(self, resident: ResidentStack, names: Sequence[str], scaling_of: ScalingOf) -> None:
+        self.resident = resident
+        self.names = names
+        self.scaling_of = scaling_of
+        self.size = min(1024, resident.capacity)
+        self._only: tuple[dict[str, Tensor], Tensor, int] | None = None
+
+    def _part(self, at: int) -> tuple[dict[str, Tensor], Tensor, int]:
+        if self._only is not None:
+            return self._only
+        some = list(self.names[at : at + self.size])
+        tensors, facts = self.resident.take_with_facts(some)
+        raw = torch.tensor([self.scaling_of(facts[name].info) for name in some])
+        # (x - mean) / std = x * factor + shift
+        scaling = torch.stack([1 / raw[:, 1], -raw[:, 0] / raw[:, 1]], dim=1)
+        part = tensors, scaling, max(len(fact.classes) for fact in facts.values())
+        if len(some) == len(self.names):
+            self._only = part
+        return part
+
+    def mean(self) -> tuple[dict[str, Tensor], Tensor, int]:
+        """The contexts and scalings mixed with equal weights, and the largest class count."""
+        mixed: dict[str, Tensor] = {}
+        scaling, classes = torch.zeros(2), 1
+        for at in range(0, len(self.names), self.size):
+            tensors, some, count = self._part(at)
+            for key, value in tensors.items():
+                mixed[key] = mixed.get(key, torch.zeros(())) + value.sum(dim=0) / len(self.names)
+            scaling = scaling + some.sum(dim=0) / len(self.names)
+            classes = max(classes, count)
+        return mixed, scaling, classes
+
+    def product(self, gradients: Mapping[str, Tensor]) -> Tensor:
+        """The inner product of every context (its scaling under "") with these gradients, `[tasks]`."""
+        parts = []
+        for at in range(0, len(self.names), self.size):
+            tensors, scaling, _ = self._part(at)
+            stacked = {**tensors, "": scaling}
+            parts.append(sum((stacked[key].flatten(1) @ g.flatten() for key, g in gradients.items()), torch.zeros(1)))
+        return torch.cat(parts)
+
+
+def infer_task(
+    model: nn.Module,
+    resident: ResidentStack,
+    names: Sequence[str],
+    rows: Rows,
+    scaling_of: ScalingOf,
+    *,
+    method: Method = "auto",
+    keep: int | None = None,
+) -> list[TaskScore]:
+    """Tasks ranked for the rows as a group, best first: all of them, or the few that gradients point to."""
+    if method == "one-shot" or (method == "auto" and len(names) > FEW):
+        names = choose_tasks(model, resident, names, rows, scaling_of, keep=keep or 16 + len(names) // 50)
+    return rank_tasks(model, resident, names, rows, scaling_of)

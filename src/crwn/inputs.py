@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from crwn.errors import DataError
+from crwn.errors import ContextError, DataError
 from crwn.rows import Rows
 
 Scaling = tuple[float, float]
@@ -133,6 +134,14 @@ def measure_scaling(x: Tensor) -> Scaling:
     sample = x[:: max(1, len(x) // 10_000)].to(torch.float64)
     std = float(sample.std(correction=0))
     return float(sample.mean()), std if std > 1e-8 else 1.0
+
+
+def check_scaling(scaling: object, task: str) -> None:
+    """Refuse a context from elsewhere whose scaling is not a finite mean and a positive deviation."""
+    match scaling:
+        case [int() | float() as mean, int() | float() as std] if math.isfinite(mean) and 1e-12 < std < 1e30:
+            return
+    raise ContextError(f'context for task "{task}" has scaling {str(scaling)[:60]}: it must be [mean, deviation > 0]')
 
 
 class Standardise:

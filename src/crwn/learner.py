@@ -18,8 +18,8 @@ from crwn import inputs, lessons, model_folder
 from crwn.bank import Bank, ResidentStack, open_bank
 from crwn.context import Context, Store, check_model
 from crwn.engine import Engine, Work, make_engine
-from crwn.errors import ConfigError, DataError, TaskError
-from crwn.inference import TaskScore, rank_tasks
+from crwn.errors import ConfigError, ContextError, DataError, TaskError
+from crwn.inference import METHODS, Method, TaskScore, infer_task
 from crwn.layers import context_tensors
 from crwn.merge import merged
 from crwn.models import fingerprint
@@ -175,6 +175,10 @@ class Learner:
             known=None if old is None else (old.classes, _scaling(old.info)),
         )
 
+    def check_lesson(self, task: str, x: Any, y: Any, *, validation: Any = None, resume: bool = False) -> None:
+        """Raise what `learn` would raise about these data, without learning."""
+        self._lesson(task, x, y, None, validation, self.bank.get(task) if resume else None)
+
     def _check_free(self, names: Sequence[str], *, resume: bool, replace: bool) -> None:
         if resume and replace:
             raise ConfigError("both resume and replace are asked for: resume goes on, replace starts anew")
@@ -214,7 +218,8 @@ class Learner:
         with lessons.progress_bar(groups, plan, shown=progress) as tell:
             for number, learned in engine.run(work, callbacks=[*callbacks, tell]):
                 pairs = zip(groups[number], learned, strict=True)
-                contexts = [lesson.context(one, self.fingerprint) for lesson, one in pairs]
+                with self._busy:
+                    contexts = [lesson.context(one, self.fingerprint, self.model) for lesson, one in pairs]
                 self.bank.put_many(contexts, replace=replace)
                 for context in contexts:
                     self._resident.put(context)
@@ -223,7 +228,7 @@ class Learner:
 
     def predict(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> npt.NDArray[Any]:
         """The labels of these rows: all of one task, one task per row, or of the task inferred for them as a group."""
-        logits, names, classes = self._logits(x, task, infer_task)
+        logits, names, classes = self.logits(x, task, infer_task=infer_task)
         best = logits.argmax(dim=1).numpy()
         if isinstance(names, str):
             return inputs.label_array(classes[names], best)
@@ -234,7 +239,7 @@ class Learner:
         self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False
     ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
         """Probabilities over the task's classes, `[rows, classes]`; for mixed tasks a list, each row over its own."""
-        logits, names, classes = self._logits(x, task, infer_task)
+        logits, names, classes = self.logits(x, task, infer_task=infer_task)
         if isinstance(names, str):
             return logits.softmax(dim=1).numpy()
         return [logits[i, : len(classes[name])].softmax(dim=0).numpy() for i, name in enumerate(names)]
@@ -253,9 +258,13 @@ class Learner:
             raise DataError("there are no rows to score")
         return sum(bool(a == b) for a, b in zip(predicted, labels, strict=True)) / len(labels)
 
-    def _logits(
-        self, x: Any, task: str | Sequence[str] | None, infer_task: bool
+    def logits(
+        self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False
     ) -> tuple[Tensor, str | Sequence[str], dict[str, tuple[Hashable, ...]]]:
+        """Raw outputs `[rows, classes]`, whose they are (one task, or one per row), and the classes of each task.
+
+        Rows of mixed tasks have `-inf` where their task has no class.
+        """
         rows = inputs.rows_of(x, shape=self.input_shape)
         chosen = self._choose(rows, task, infer_task)
         if isinstance(chosen, str):
@@ -310,12 +319,15 @@ class Learner:
         held = f"{len(self.bank)} tasks" if first else "no tasks yet"
         raise TaskError(f"this learner has {held}: say which with task=, or pass infer_task=True")
 
-    def infer_task(self, x: Any, *, tasks: Sequence[str] | None = None) -> list[TaskScore]:
-        """All tasks ranked by how well they fit these rows as a group, best first, each with a score in 0..1.
+    def infer_task(self, x: Any, *, tasks: Sequence[str] | None = None, method: Method = "auto") -> list[TaskScore]:
+        """Tasks ranked by how well they fit these rows as a group, best first, each with a score in 0..1.
 
         The right context gives the surest outputs: the score is one minus the mean output entropy, divided by
-        the log of the task's class count.
+        the log of the task's class count. "exhaustive" tries every context; "one-shot" first lets gradients of a
+        mixture of all contexts choose a few, and ranks those; "auto" takes the latter for many tasks.
         """
+        if method not in METHODS:
+            raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
         rows = inputs.rows_of(x, shape=self.input_shape)
         if not len(rows):
             raise DataError("there are no rows to infer a task from")
@@ -323,7 +335,7 @@ class Learner:
         if not names:
             raise TaskError("this learner has no tasks yet: teach it one first")
         with self._busy:
-            return rank_tasks(self.model, self._resident, names, rows, _scaling)
+            return infer_task(self.model, self._resident, names, rows, _scaling, method=method)
 
     def best_start(self, rows: Rows) -> str | None:
         """The task whose predictions fit these labelled rows best; None when there is no task yet."""
@@ -356,6 +368,12 @@ class Learner:
     def add(self, context: Context, *, replace: bool = False) -> None:
         """Keep a context that was learned elsewhere by the same model."""
         check_model(context, self.fingerprint, self._shapes)
+        if not 1 <= len(context.classes) <= self.outputs:
+            raise ContextError(
+                f'context for task "{context.name}" has {len(context.classes)} classes, '
+                f"this model has {self.outputs} outputs: it cannot be used"
+            )
+        inputs.check_scaling(context.info.get("scaling", inputs.NO_SCALING), context.name)
         self.bank.put(context, replace=replace)
         self._resident.put(context)
 

@@ -15,10 +15,14 @@ from torch.utils.data import DataLoader, Dataset
 from crwn import inputs
 from crwn.context import Context, check_name, now
 from crwn.errors import ConfigError, DataError
+from crwn.inference import own_entropy
 from crwn.recipe import Recipe, make_recipe
 from crwn.rows import Rows, named_generator
 from crwn.stacking import in_groups, model_stack_size
-from crwn.training import Callback, Learned, Step, TaskRows
+from crwn.training import Callback, Learned, Step, TaskRows, accuracy, predict_logits
+
+# Own rows looked at to remember how sure and how right a context is on them.
+SAMPLE = 512
 
 Known = tuple[tuple[Hashable, ...], inputs.Scaling]
 
@@ -32,16 +36,24 @@ class Lesson:
     scaling: inputs.Scaling
     info: dict[str, Any] = field(default_factory=dict)
 
-    def context(self, learned: Learned, model: str) -> Context:
+    def context(self, learned: Learned, fingerprint: str, model: nn.Module) -> Context:
+        """What came of it, with how sure (for `infer_task`) and how right it is on a sample of its own rows."""
+        held = self.task.validation
+        rows = self.task.rows if held is None else held
+        sample = rows.select(torch.arange(0, len(rows), max(1, len(rows) // SAMPLE))[:SAMPLE])
+        logits = predict_logits(model, learned.tensors, sample, classes=self.task.classes)
+        right = round(100 * accuracy(logits, sample.labels(slice(None))), 2)
         facts = {
             "rows": len(self.task.rows),
             "batches": learned.steps,
             "loss": round(learned.loss, 6),
             "seconds": round(learned.seconds, 3),
             "scaling": list(self.scaling),
+            "own_entropy": own_entropy(logits),
+            "training_accuracy" if held is None else "accuracy": right,
             **self.info,
         }
-        return Context(self.task.name, learned.tensors, self.classes, model, now(), facts)
+        return Context(self.task.name, learned.tensors, self.classes, fingerprint, now(), facts)
 
 
 def make_lesson(

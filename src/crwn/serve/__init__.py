@@ -1,0 +1,1 @@
+"""The HTTP service: predict, infer tasks, teach and exchange contexts over the network; its client and web page."""
