@@ -1,0 +1,39 @@
+# The front door. Every target sets itself up; nothing is installed by hand.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EXTRAS := serve,report,ray,postgres,onnx,hub,tensorboard,docs,bench,dev
+
+.PHONY: install demo test lint bench docs clean
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt scripts/install-avalanche
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crwn needs Python 3.11 or newer")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
+	scripts/install-avalanche $(BIN)/python
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/crwn demo --out demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy --strict src
+	$(BIN)/lint-imports
+
+bench: $(READY)
+	$(BIN)/crwn bench
+
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) dist site build demo .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,128 @@
+"""`crwn learn`: teach a model folder a task, and make the folder first where there is none."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crwn.cli.options import AsJson, DataFile, ModelFolder
+from crwn.errors import ConfigError, CRWNError
+
+if TYPE_CHECKING:
+    from crwn.learner import Learner
+
+EPILOG = "Example: crwn learn digits.crwn upright upright.npz --batches 500"
+
+
+class Kind(StrEnum):
+    """Networks that can be made for a data file."""
+
+    neuromodnet = "neuromodnet"
+    flynet = "flynet"
+
+
+class WeightKind(StrEnum):
+    """Kinds of frozen weights."""
+
+    hadamard = "hadamard"
+    gaussian = "gaussian"
+
+
+def command(
+    model: ModelFolder,
+    task: Annotated[str, typer.Argument(help="Name of the task.")],
+    data: DataFile,
+    batches: Annotated[int | None, typer.Option(min=1, help="Batches of 128 rows; 1,000 by default.")] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, instead of batches.")] = None,
+    recipe: Annotated[str, typer.Option(help="best, or paper.")] = "best",
+    validation: Annotated[
+        float | None, typer.Option(min=0.0, max=0.9, help="Share of the rows held out; stops early by them.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the context the task has.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Learn the task anew in place of the old.")] = False,
+    start: Annotated[str | None, typer.Option(help="Start from the context of a task, or `nearest`.")] = None,
+    kind: Annotated[Kind, typer.Option("--model", help="Network of a new folder.")] = Kind.neuromodnet,
+    hidden: Annotated[
+        int | None, typer.Option(min=1, help="Width of a new network's hidden layers; 4096, or 10 x inputs for flynet.")
+    ] = None,
+    weights: Annotated[WeightKind, typer.Option(help="Frozen weights of a new network.")] = WeightKind.hadamard,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of a new network.")] = 0,
+    classes: Annotated[
+        int | None, typer.Option(min=2, help="Outputs of a new network; the data's classes, at least 10, by default.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Teach a task from a data file; a model folder that is not there is made, sized for the data."""
+    from crwn.data import progress_bar, read_labelled
+
+    with progress_bar() as progress:
+        x, y = read_labelled(data, progress=progress)
+    if y is None:
+        raise ConfigError(f"{data} has no labels: learning needs a label for each row (y in .npz, `label` in a CSV)")
+    shape = {"kind": kind.value, "hidden": hidden, "weights": weights.value, "seed": seed, "classes": classes}
+    with _open_or_make(model, x, y, shape) as learner:
+        try:
+            context = learner.learn(
+                task,
+                x,
+                y,
+                batches=batches,
+                epochs=epochs,
+                recipe=recipe,
+                validation=validation,
+                resume=resume,
+                replace=replace,
+                start=start,
+            )
+        except KeyboardInterrupt:
+            raise CRWNError(f'stopped while learning "{task}": {len(learner.bank)} tasks learned before are kept') from None
+        accuracy = learner.score(x, y, task=task)
+        size = sum(tensor.nbytes for tensor in context.tensors.values())
+        facts: dict[str, Any] = {
+            "model": str(model),
+            "task": task,
+            "classes": list(context.classes),
+            "rows": len(x),
+            "batches": context.info["batches"],
+            "training_accuracy": round(100 * accuracy, 2),
+            "params": context.numbers,
+            "bytes": size,
+            "seconds": context.info["seconds"],
+            "tasks": len(learner.bank),
+        }
+    if as_json:
+        typer.echo(json.dumps(facts))
+        return
+    typer.echo(
+        f'learned "{task}": {facts["rows"]:,} rows, {len(context.classes)} classes, {facts["batches"]:,} batches in '
+        f"{facts['seconds']:.1f} s, {facts['training_accuracy']:.1f}% right on these rows\n"
+        f"kept {facts['params']:,} numbers ({size:,} bytes) in {model}, which has {facts['tasks']:,} tasks now"
+    )
+
+
+def _open_or_make(folder: Path, x: Any, y: Any, shape: dict[str, Any]) -> Learner:
+    from crwn.inputs import classes_of, plain_labels
+    from crwn.learner import Learner
+
+    if (folder / "model.json").exists():
+        return Learner.load(folder)
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"{folder} is there but is not a model folder: choose another path")
+    return Learner(_network(x[0].size if len(x) else 0, len(classes_of(plain_labels(y))), shape), bank=folder)
+
+
+def _network(features: int, found: int, shape: dict[str, Any]) -> Any:
+    from crwn.errors import DataError
+    from crwn.models import FlyNet, NeuroModNet
+
+    if features == 0:
+        raise DataError("the data has no rows: a network cannot be sized for it")
+    classes = shape["classes"] or max(10, found)
+    if shape["kind"] == "flynet":
+        return FlyNet(features, shape["hidden"] or 10 * features, classes, seed=shape["seed"])
+    width = shape["hidden"] or 4096
+    return NeuroModNet(features, (width, width), classes, seed=shape["seed"], weights=shape["weights"])

@@ -1,0 +1,72 @@
+"""`crwn tasks` and `crwn forget`: what a model folder knows, and dropping some of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from crwn.cli.options import AsJson, ModelFolder
+
+EPILOG = "Example: crwn tasks digits.crwn --prefix site-"
+FORGET_EPILOG = "Example: crwn forget digits.crwn upright"
+
+
+def command(
+    model: ModelFolder,
+    prefix: Annotated[str, typer.Option(help="Only tasks whose names start with this.")] = "",
+    limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 1000,
+    as_json: AsJson = False,
+) -> None:
+    """List the tasks of a model folder."""
+    from crwn.bank import open_bank
+    from crwn.model_folder import BANK, read_description
+
+    fingerprint = read_description(model)["fingerprint"]
+    with open_bank(model / BANK, model=fingerprint, create=False) as bank:
+        entries = bank.entries(prefix, limit=limit)
+        count = len(bank)
+    if as_json:
+        listed = [
+            {
+                "task": one.name,
+                "classes": list(one.classes),
+                "params": one.numbers,
+                "bytes": one.bytes,
+                "created": one.created,
+                "rows": one.info.get("rows"),
+            }
+            for one in entries
+        ]
+        typer.echo(json.dumps({"model": str(model), "count": count, "tasks": listed}))
+        return
+    from crwn.report.tables import aligned
+
+    rows = [
+        [one.name, str(len(one.classes)), f"{one.numbers:,}", f"{one.bytes:,}", f"{one.info.get('rows', 0):,}", one.created]
+        for one in entries
+    ]
+    if rows:
+        typer.echo(aligned(["task", "classes", "numbers", "bytes", "rows learned from", "learned"], rows))
+    more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
+    typer.echo(f"{count:,} tasks in {model}{more}")
+
+
+def forget(
+    model: ModelFolder,
+    task: Annotated[str, typer.Argument(help="Name of the task.")],
+    as_json: AsJson = False,
+) -> None:
+    """Drop a task for good; all others stay as they are."""
+    from crwn.bank import open_bank
+    from crwn.model_folder import BANK, read_description
+
+    fingerprint = read_description(model)["fingerprint"]
+    with open_bank(model / BANK, model=fingerprint, create=False) as bank:
+        bank.delete(task)
+        left = len(bank)
+    if as_json:
+        typer.echo(json.dumps({"model": str(model), "forgot": task, "tasks": left}))
+    else:
+        typer.echo(f'forgot "{task}"; {left:,} tasks left in {model}')
