@@ -1,0 +1,60 @@
+"""One run of benchmarks as a record: figures, what they were made from, versions, machine, seed, command."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from crwn.bench.measure import Figure
+from crwn.errors import ConfigError
+from crwn.experiments.surroundings import machine, usual_threads, versions
+
+BENCHMARKS = ("training", "mixed", "scaling", "memory")
+Tell = Callable[[str], None]
+
+
+def measure_all(
+    names: Sequence[str], *, quick: bool = False, seed: int = 0, tell: Tell = lambda line: None
+) -> dict[str, Any]:
+    """Run the named benchmarks (all by default), one after another, and record what came of them."""
+    unknown = [name for name in names if name not in BENCHMARKS]
+    if unknown:
+        raise ConfigError(f'unknown benchmark "{unknown[0]}": choose from {", ".join(BENCHMARKS)}')
+    import torch
+
+    threads = usual_threads()
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    record: dict[str, Any] = {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": machine(threads) | {"load": _load()},
+        "seed": seed,
+        "quick": quick,
+    }
+    details: dict[str, Any] = {}
+    notes: list[str] = []
+    try:
+        for name in names or BENCHMARKS:
+            room = import_module(f"crwn.bench.{name}")
+            figures: list[Figure] = room.measure(quick=quick, seed=seed, tell=tell, note=notes.append)
+            record[name] = {figure.name.removeprefix(f"{name}."): figure.value for figure in figures}
+            details |= {figure.name: figure.as_json() for figure in figures}
+    finally:
+        torch.set_num_threads(before)
+    return record | {"details": details, "notes": notes}
+
+
+def _load() -> list[float]:
+    """The machine's load before measuring: what else ran at the same time."""
+    try:
+        return [round(value, 2) for value in os.getloadavg()]
+    except (AttributeError, OSError):
+        return []
