@@ -1,0 +1,121 @@
+"""Files written for ONNX answer as the learner does, for every kind of network."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+import crwn
+from crwn.errors import CRWNError, TaskError
+from crwn.integrations.onnx import context_inputs, export_onnx
+from crwn.models import NeuroModResNet
+
+NETWORKS: dict[str, Any] = {
+    "gaussian": lambda: crwn.NeuroModNet(64, (96, 80), 10, seed=0),
+    "hadamard": lambda: crwn.NeuroModNet(64, (100, 300), 10, seed=0, weights="hadamard"),
+    "flynet": lambda: crwn.FlyNet(64, 640, 10, seed=0),
+    "resnet": lambda: NeuroModResNet(width=4, classes=10, seed=0, input_shape=(3, 8, 8)),
+}
+
+
+@pytest.fixture(scope="module", params=NETWORKS)
+def taught(request: pytest.FixtureRequest) -> tuple[crwn.Learner, Any]:
+    x, y = load_digits(return_X_y=True)
+    x = x[:300].astype("float32")
+    if request.param == "resnet":
+        x = np.repeat(x.reshape(-1, 1, 8, 8), 3, axis=1)
+    learner = crwn.Learner(NETWORKS[request.param]())
+    learner.learn("all", x, y[:300], batches=10, progress=False)
+    learner.learn("odd", x, y[:300] % 2 == 1, batches=10, progress=False)
+    return learner, x
+
+
+def _logits(learner: crwn.Learner, task: str, x: Any) -> Any:
+    with torch.no_grad():
+        return learner.merge(task)(torch.from_numpy(x)).numpy()
+
+
+def _close(answers: Any, expected: Any) -> None:
+    np.testing.assert_allclose(answers, expected, rtol=0, atol=1e-4 * max(1.0, float(np.abs(expected).max())))
+
+
+def test_baked_context_answers_alike(taught: tuple[crwn.Learner, Any], tmp_path: Path) -> None:
+    learner, x = taught
+    facts = export_onnx(learner, "odd", tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(facts["path"])
+    for rows in (1, 3, 300):
+        (answers,) = session.run(None, {"x": x[:rows]})
+        assert answers.shape == (rows, 2)
+        _close(answers, _logits(learner, "odd", x[:rows]))
+    model = onnx.load(facts["path"])
+    assert facts["opset"] == model.opset_import[0].version == 18
+    assert facts["bytes"] == (tmp_path / "model.onnx").stat().st_size
+    assert facts["classes"] == [False, True]
+    assert facts["largest_difference"] < 1e-4
+    assert list(facts["inputs"]) == ["x"]
+    assert {entry.key: entry.value for entry in model.metadata_props}["crwn.task"] == "odd"
+    assert [file.name for file in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_context_as_input_serves_every_task(taught: tuple[crwn.Learner, Any], tmp_path: Path) -> None:
+    learner, x = taught
+    facts = export_onnx(learner, "all", tmp_path / "model.onnx", context_as_input=True)
+    session = onnxruntime.InferenceSession(facts["path"])
+    for task in ("all", "odd"):
+        context = learner.context(task)
+        (answers,) = session.run(None, {"x": x[:20], **context_inputs(context)})
+        assert answers.shape == (20, 10)
+        _close(answers[:, : len(context.classes)], _logits(learner, task, x[:20]))
+
+
+def test_structure_is_kept_not_multiplied_out(tmp_path: Path) -> None:
+    """Hadamard layers and the fly's encoder take kilobytes in the file where dense matrices would take megabytes."""
+    x = np.random.default_rng(0).normal(size=(20, 784)).astype("float32")
+    for network in (
+        crwn.NeuroModNet(784, (1024, 1024), 10, seed=0, weights="hadamard"),
+        crwn.FlyNet(784, 2000, 10, seed=0),
+    ):
+        learner = crwn.Learner(network)
+        learner.learn("a", x, x[:, 0] > 0, batches=1, progress=False)
+        assert export_onnx(learner, "a", tmp_path / "model.onnx")["bytes"] < 500_000
+
+
+def test_network_of_ones_own(tmp_path: Path) -> None:
+    own = crwn.neuromodulate(nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3)), seed=0)
+    own.classes, own.input_shape = 3, (6,)
+    x = np.random.default_rng(0).normal(size=(30, 6)).astype("float32")
+    learner = crwn.Learner(own)
+    learner.learn("a", x, x.argmax(axis=1) % 3, batches=5, progress=False)
+    facts = export_onnx(learner, "a", tmp_path / "own.onnx")
+    (answers,) = onnxruntime.InferenceSession(facts["path"]).run(None, {"x": x})
+    _close(answers, _logits(learner, "a", x))
+
+
+def test_what_cannot_be_written_is_said(tmp_path: Path) -> None:
+    learner = crwn.Learner(crwn.NeuroModNet(4, (8,), 2, seed=0))
+    learner.learn("odd", np.eye(4), [0, 1, 0, 1], batches=1, progress=False)
+    with pytest.raises(TaskError, match="nothing"):
+        export_onnx(learner, "nothing", tmp_path / "model.onnx")
+    with pytest.raises(CRWNError, match="cannot write"):
+        export_onnx(learner, "odd", tmp_path / "no" / "model.onnx")
+
+
+def test_missing_packages_are_named() -> None:
+    code = (
+        "import sys; sys.modules['onnxruntime'] = None\n"
+        "import crwn, crwn.integrations.onnx as o\n"
+        "try: o.export_onnx(crwn.Learner(crwn.FlyNet(8, 16, 2, seed=0)), 'a', 'a.onnx')\n"
+        "except crwn.CRWNError as error: print(error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ('exporting to ONNX needs packages that are not installed: pip install "crwn[onnx]"')
