@@ -1,0 +1,176 @@
+"""Pictures of contexts: matrix, tree, map, input images, similarity against distance, alpha, drift; PNG and SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crwn.insight.arrange import Map, Tree
+from crwn.insight.drift import DriftRecorder
+from crwn.insight.meaning import Step, is_angle
+from crwn.insight.measures import Matrix
+
+INK = "#1f2937"
+ACCENT = "#0b6e99"
+BAND = "#9ecae1"
+
+
+def draw_matrix(alike: Matrix, names: Sequence[str], order: Sequence[int], title: str) -> Any:
+    """Similarity of every pair, tasks in the order of the tree."""
+    figure, axes = _page(7.2, 6.4)
+    arranged = alike[np.ix_(order, order)]
+    off = arranged[~np.eye(len(arranged), dtype=bool)]
+    limit = max(float(np.percentile(np.abs(off), 99)), 1e-6)
+    shown = axes.imshow(arranged, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+    _name_ticks(axes, [names[i] for i in order])
+    axes.set_title(title)
+    figure.colorbar(shown, ax=axes, shrink=0.8, label="similarity")
+    return figure
+
+
+def draw_tree(tree: Tree, names: Sequence[str], title: str) -> Any:
+    """Which tasks join first."""
+    from scipy.cluster.hierarchy import dendrogram
+
+    figure, axes = _page(max(6.4, 0.22 * len(names)), 4.2)
+    dendrogram(tree.linkage, labels=list(names), ax=axes, color_threshold=0, above_threshold_color=ACCENT)
+    axes.set_ylabel("1 - similarity")
+    low, high = float(tree.linkage[:, 2].min()), float(tree.linkage[:, 2].max())
+    axes.set_ylim(max(0.0, low - 0.3 * (high - low) - 1e-3), high + 0.05 * (high - low) + 1e-3)
+    axes.tick_params(axis="x", labelsize=7 if len(names) <= 60 else 4, rotation=90)
+    axes.set_title(title)
+    for side in ("top", "right", "bottom"):
+        axes.spines[side].set_visible(False)
+    return figure
+
+
+def draw_map(made: Map, names: Sequence[str], factor: str | None, values: Sequence[float] | None, title: str) -> Any:
+    """The tasks on a plane, like ones close together, coloured by what is known about them."""
+    figure, axes = _page(6.6, 5.6)
+    x, y = made.places[:, 0], made.places[:, 1]
+    circular = factor is not None and is_angle(factor)
+    if values is not None and len(values) > 1:
+        turn = np.argsort(values)
+        path = np.append(turn, turn[:1]) if circular else turn
+        axes.plot(x[path], y[path], color="#9ca3af", linewidth=0.8, zorder=1)
+    colour: dict[str, Any] = (
+        {"c": ACCENT} if values is None else {"c": values, "cmap": "twilight" if circular else "viridis"}
+    )
+    if circular:
+        colour |= {"vmin": 0.0, "vmax": 360.0}
+    dots = axes.scatter(x, y, s=70, edgecolors=INK, linewidths=0.6, zorder=2, **colour)
+    if values is not None:
+        figure.colorbar(dots, ax=axes, shrink=0.8, label=f"{factor} (degrees)" if circular else factor)
+    for i in _some(len(names), 18):
+        text = f"{values[i]:g}" if values is not None else names[i]
+        axes.annotate(text, (x[i], y[i]), xytext=(6, 4), textcoords="offset points", fontsize=8, color=INK)
+    axes.set_aspect("equal", adjustable="datalim")
+    axes.set_xlabel(f"{100 * made.shares[0]:.0f}% of squared distance")
+    axes.set_ylabel(f"{100 * made.shares[1]:.0f}% of squared distance")
+    axes.set_title(title)
+    return figure
+
+
+def draw_inputs(images: Matrix, names: Sequence[str], title: str) -> Any:
+    """The input layer's context of each task as an image: bright where the task moved it far from the start."""
+    from matplotlib.figure import Figure
+
+    shown = _some(len(names), 36)
+    columns = min(9, math.ceil(math.sqrt(len(shown) * 1.6)))
+    rows = math.ceil(len(shown) / columns)
+    figure = Figure(figsize=(1.25 * columns, 1.42 * rows + 0.5), layout="constrained")
+    grid = figure.subplots(rows, columns, squeeze=False)
+    low, high = np.percentile(images, [2, 99.5])
+    for axes in grid.flat:
+        axes.axis("off")
+    for axes, i in zip(grid.flat, shown, strict=False):
+        axes.imshow(images[i], cmap="magma", vmin=low, vmax=high, interpolation="nearest")
+        axes.set_title(names[i], fontsize=8, color=INK, pad=2)
+    figure.suptitle(title, fontsize=11, color=INK)
+    return figure
+
+
+def draw_common(image: Matrix, title: str) -> Any:
+    """What the turned-back input contexts have in common."""
+    figure, axes = _page(4.6, 4.2)
+    axes.imshow(image, cmap="magma", interpolation="nearest")
+    axes.axis("off")
+    axes.set_title(title, fontsize=9)
+    return figure
+
+
+def draw_against(steps: Sequence[Step], structure: str, title: str) -> Any:
+    """Similarity against a known distance: the mean, and the band that holds the middle 90 % of pairs."""
+    figure, axes = _page(6.6, 4.2)
+    distance = [step.distance for step in steps]
+    low, high = [step.low for step in steps], [step.high for step in steps]
+    axes.fill_between(distance, low, high, color=BAND, alpha=0.5, linewidth=0, label="middle 90% of pairs")
+    axes.plot(distance, [step.mean for step in steps], color=ACCENT, marker="o", markersize=4, label="mean")
+    axes.axhline(0, color="#9ca3af", linewidth=0.8)
+    axes.set_xlabel(f"difference in {structure} (degrees)" if is_angle(structure) else f"difference in {structure}")
+    axes.set_ylabel("similarity")
+    axes.set_title(title)
+    axes.legend(frameon=False)
+    return figure
+
+
+def draw_alphas(alphas: Mapping[str, Sequence[float]], names: Sequence[str], title: str) -> Any:
+    """Alpha of every layer, task by task."""
+    figure, axes = _page(6.6, 3.8)
+    marks = "osD^vP*Xd<>"
+    for i, (layer, values) in enumerate(list(alphas.items())[: len(marks)]):
+        axes.plot(values, marker=marks[i], markersize=4, linewidth=1, label=layer)
+    places = _some(len(names), 12)
+    axes.set_xticks(places, [names[i] for i in places], rotation=45, ha="right", fontsize=8)
+    axes.set_ylabel("alpha")
+    axes.set_title(title)
+    axes.legend(frameon=False, ncols=3, fontsize=8)
+    return figure
+
+
+def draw_drift(drift: DriftRecorder, title: str) -> Any:
+    """How far contexts moved from their start while they were learned: a line per layer, the mean over tasks."""
+    figure, axes = _page(6.6, 3.8)
+    for layer in drift.layers:
+        far = np.array([list(row.values()) for row in drift.distances(layer)])
+        axes.plot(drift.steps, far.mean(axis=1), marker="o", markersize=3, label=layer)
+    axes.set_xlabel("batches")
+    axes.set_ylabel("distance from the start / size of the start")
+    axes.set_title(title)
+    axes.legend(frameon=False)
+    return figure
+
+
+def save(figure: Any, folder: Path, name: str) -> list[Path]:
+    """Write a figure as PNG and SVG; the files are the same every time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
+    import matplotlib as mpl
+
+    with mpl.rc_context({"svg.hashsalt": "crwn"}):
+        figure.savefig(paths[0], dpi=144, metadata={"Software": None})
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _page(width: float, height: float) -> tuple[Any, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.subplots()
+
+
+def _some(count: int, most: int) -> list[int]:
+    """At most so many places of a list, spread evenly."""
+    step = max(1, math.ceil(count / most))
+    return list(range(0, count, step))
+
+
+def _name_ticks(axes: Any, names: Sequence[str]) -> None:
+    places = _some(len(names), 40)
+    axes.set_xticks(places, [names[i] for i in places], rotation=90, fontsize=6)
+    axes.set_yticks(places, [names[i] for i in places], fontsize=6)
