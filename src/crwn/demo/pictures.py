@@ -38,7 +38,7 @@ def draw_accuracy(story: Story, target: Path) -> list[Path]:
             axes.grid(alpha=0.25)
             axes.spines[["top", "right"]].set_visible(False)
         panels[0].set_ylabel("test accuracy of each task (%)")
-        panels[-1].legend(title="turned by", fontsize=8, title_fontsize=8, loc="lower left", frameon=False)
+        panels[0].legend(title="turned by", fontsize=8, title_fontsize=8, loc="lower left", frameon=False)
         return True
 
     return saved(target, (10.0, 3.6), paint)
