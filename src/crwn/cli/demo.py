@@ -16,7 +16,9 @@ EPILOG = "Example: crwn demo --out demo"
 
 
 def command(
-    out: Annotated[Path, typer.Option(help="Folder for the model, the runs, the pictures and the page.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the model, the runs, the pictures and the page.")] = Path(
+        "demo"
+    ),
     data: Annotated[str | None, typer.Option(help="mnist or digits; mnist by default where it can be had.")] = None,
 ) -> None:
     """Learn six turns of the digits three ways, see who forgets, and keep model, pictures and a report."""

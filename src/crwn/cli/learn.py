@@ -79,7 +79,9 @@ def command(
                 start=start,
             )
         except KeyboardInterrupt:
-            raise CRWNError(f'stopped while learning "{task}": {len(learner.bank)} tasks learned before are kept') from None
+            raise CRWNError(
+                f'stopped while learning "{task}": {len(learner.bank)} tasks learned before are kept'
+            ) from None
         accuracy = learner.score(x, y, task=task)
         size = sum(tensor.nbytes for tensor in context.tensors.values())
         facts: dict[str, Any] = {

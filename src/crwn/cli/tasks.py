@@ -44,7 +44,14 @@ def command(
     from crwn.report.tables import aligned
 
     rows = [
-        [one.name, str(len(one.classes)), f"{one.numbers:,}", f"{one.bytes:,}", f"{one.info.get('rows', 0):,}", one.created]
+        [
+            one.name,
+            str(len(one.classes)),
+            f"{one.numbers:,}",
+            f"{one.bytes:,}",
+            f"{one.info.get('rows', 0):,}",
+            one.created,
+        ]
         for one in entries
     ]
     if rows:
