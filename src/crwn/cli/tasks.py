@@ -43,15 +43,10 @@ def command(
         return
     from crwn.report.tables import aligned
 
-    rows = [
-        [
-            one.name,
-            str(len(one.classes)),
-            f"{one.numbers:,}",
-            f"{one.bytes:,}",
-            f"{one.info.get('rows', 0):,}",
-            one.created,
-        ]
+    rows = []
+    for one in entries:
+        numbers = [len(one.classes), one.numbers, one.bytes, one.info.get("rows", 0)]
+        rows.append([one.name, *(f"{number:,}" for number in numbers), one.created])
         for one in entries
     ]
     if rows:
