@@ -47,8 +47,6 @@ def command(
     for one in entries:
         numbers = [len(one.classes), one.numbers, one.bytes, one.info.get("rows", 0)]
         rows.append([one.name, *(f"{number:,}" for number in numbers), one.created])
-        for one in entries
-    ]
     if rows:
         typer.echo(aligned(["task", "classes", "numbers", "bytes", "rows learned from", "learned"], rows))
     more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
