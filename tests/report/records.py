@@ -1,0 +1,56 @@
+"""Made-up records of runs for tests of reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS, RunConfig
+from crwn.experiments.folder import RunFolder
+from crwn.experiments.result import RunResult
+
+
+def write_record(
+    base: Path, config: RunConfig, accuracy: float, *, params: int = 1000, forgetting: float | None = 0.0
+) -> Path:
+    """A finished run whose tasks all have this accuracy."""
+    count = config.tasks or USUAL_TASKS[config.scenario]
+    files = RunFolder(config.folder(base))
+    machine = {"processor": "Some CPU", "cores": 2, "threads": 2}
+    files.begin(
+        {
+            "run": config.identity(),
+            "chosen": {"threads": 2, "stack_size": 1},
+            "machine": machine,
+            "versions": {"torch": "2.13.0"},
+        }
+    )
+    files.keep(
+        [{"task": i, "training_seconds": 2.0, "evaluation_seconds": 0.25, "setup_seconds": 0} for i in range(count)]
+    )
+    files.finish(
+        RunResult(
+            scenario=config.scenario,
+            method=config.method,
+            size=config.size or "",
+            seed=config.seed,
+            settings=config.settings,
+            budget={"epochs": config.epochs} if config.epochs else USUAL_BUDGET[config.scenario],
+            tasks=[f"task-{i}" for i in range(count)],
+            accuracy_after=[accuracy] * count,
+            accuracy=[accuracy] * count,
+            average_accuracy=accuracy,
+            forgetting=forgetting,
+            backward_transfer=None if forgetting is None else 0.0 - forgetting,
+            matrix=[[accuracy] * (i + 1) for i in range(count)] if config.matrix else None,
+            params_per_task=params,
+            params_per_task_amortised=float(params),
+            bytes_per_task=4 * params,
+            setup_seconds=0.0,
+            training_seconds=2.0,
+            evaluation_seconds=0.25,
+            seconds_per_task=2.25,
+            peak_memory_bytes=10**8,
+            finished="2026-01-01T00:00:00+00:00",
+        )
+    )
+    return files.path
