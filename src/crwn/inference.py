@@ -8,10 +8,11 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import functional_call
 
 from crwn.bank import ResidentStack
 from crwn.rows import Rows
+from crwn.stacked import stacked
 
 Method = Literal["auto", "exhaustive", "one-shot"]
 METHODS: tuple[Method, ...] = ("auto", "exhaustive", "one-shot")
@@ -51,7 +52,7 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
         out: Tensor = functional_call(model, context, (rows,))
         return out
 
-    logits = vmap(one)(dict(tensors), x)
+    logits: Tensor = stacked(one)(dict(tensors), x)
     return normalised_entropy(logits.float(), torch.tensor(list(classes)))
 
 
@@ -219,7 +220,8 @@ class _Stacks:
         for at in range(0, len(self.names), self.size):
             tensors, scaling, _ = self._part(at)
             stacked = {**tensors, "": scaling}
-            parts.append(sum((stacked[key].flatten(1) @ g.flatten() for key, g in gradients.items()), torch.zeros(1)))
+            products = [stacked[key].reshape(len(scaling), -1) @ value.flatten() for key, value in gradients.items()]
+            parts.append(torch.stack(products).sum(dim=0))
         return torch.cat(parts)
 
 

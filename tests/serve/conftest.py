@@ -1,58 +1,18 @@
-"""A real service on a loopback port, with two small tasks of real digits."""
+"""Fixtures of the service's tests: real digits, a taught model folder, and a running service over a copy of it."""
 
 from __future__ import annotations
 
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pytest
 
 import crwn
 from crwn.learner import Learner
 from crwn.serve.limits import Limits
-from crwn.serve.running import Server, make_server, open_socket
-
-Array = npt.NDArray[Any]
-
-
-@dataclass
-class Running:
-    """A service under test."""
-
-    address: str
-    learner: Learner
-    server: Server
-    thread: threading.Thread
-
-    def stop(self) -> None:
-        self.server.should_exit = True
-        self.thread.join(60)
-        assert not self.thread.is_alive(), "the service did not stop"
-
-
-@contextmanager
-def running(learner: Learner, **settings: Any) -> Iterator[Running]:
-    """Serve this learner from a thread on a free port."""
-    server = make_server(learner, port=0, **settings)
-    with open_socket("127.0.0.1", 0) as listening:
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        until = time.monotonic() + 30
-        while not server.started:
-            assert time.monotonic() < until, "the service did not start"
-            time.sleep(0.01)
-        served = Running(f"http://127.0.0.1:{listening.getsockname()[1]}", learner, server, thread)
-        try:
-            yield served
-        finally:
-            served.stop()
+from serving import Array, Running, mirrored, running
 
 
 @pytest.fixture(scope="session")
@@ -62,10 +22,6 @@ def digits() -> tuple[Array, Array]:
 
     data = load_digits()
     return data.data.astype(np.float32), data.target.astype(np.int64)
-
-
-def mirrored(x: Array) -> Array:
-    return np.ascontiguousarray(x.reshape(-1, 8, 8)[:, :, ::-1].reshape(-1, 64))
 
 
 @pytest.fixture(scope="session")
@@ -79,14 +35,9 @@ def taught(digits: tuple[Array, Array], tmp_path_factory: pytest.TempPathFactory
     return folder
 
 
-MakeLearner = Callable[[], Learner]
-
-
 @pytest.fixture
 def learner(taught: Path, tmp_path: Path) -> Iterator[Learner]:
     """A learner of its own over a copy of the taught folder."""
-    import shutil
-
     shutil.copytree(taught, tmp_path / "digits.crwn")
     with Learner.load(tmp_path / "digits.crwn") as opened:
         yield opened

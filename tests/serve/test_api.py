@@ -12,13 +12,13 @@ import httpx
 import numpy as np
 import pytest
 import torch
-from tests.serve.conftest import Array, Running, mirrored, running
 
 import crwn
 from crwn.context import Context
 from crwn.learner import Learner
 from crwn.serve.client import RemoteError
 from crwn.serve.names import encoded
+from serving import Array, Running, mirrored, running
 
 
 def npy(x: Array) -> bytes:

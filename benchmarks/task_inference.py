@@ -1,0 +1,149 @@
+"""How well and how fast a group's task is inferred: every context tried, or a few that gradients point to.
+
+    python benchmarks/task_inference.py permuted-mnist --tasks 100 --size 1024 --batches 1000 --json record.json
+
+Some tasks of the scenario are left unlearned: how often "none of these" is said of them, and of learned ones, is
+counted too. `--cost-tasks` measures the time with that many contexts (learned ones with noise, under new names).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crwn import Learner, NeuroModNet, make_scenario
+from crwn.context import Context
+from crwn.inference import none_fits
+from crwn.rows import named_generator
+from crwn.scenarios import Scenario
+
+GROUPS = (1, 4, 16, 64)
+METHODS = ("exhaustive", "one-shot")
+
+
+def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], trials: int) -> dict[str, Any]:
+    """Share of right answers by group size and method, over groups drawn from all learned tasks' test rows."""
+    found: dict[str, Any] = {}
+    for size in GROUPS:
+        right = dict.fromkeys(METHODS, 0)
+        strange = 0
+        random = named_generator("groups", size)
+        for _ in range(trials):
+            task = scenario[int(random.choice(learned))]
+            rows = task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
+            for method in METHODS:
+                ranking = learner.infer_task(rows, method=method)  # type: ignore[arg-type]
+                right[method] += ranking[0].task == task.name
+                if method == "exhaustive":
+                    strange += bool(none_fits(ranking))
+        found[str(size)] = {method: round(100 * right[method] / trials, 2) for method in METHODS}
+        found[str(size)]["none said of learned tasks"] = round(100 * strange / trials, 2)
+    return found
+
+
+def strangers(learner: Learner, scenario: Scenario, left_out: Sequence[int], trials: int) -> dict[str, float]:
+    """How often "none of these" is said of tasks that were never learned, percent by group size."""
+    found = {}
+    for size in GROUPS:
+        said = 0
+        random = named_generator("strangers", size)
+        for _ in range(trials):
+            task = scenario[int(random.choice(left_out))]
+            rows = task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
+            said += bool(none_fits(learner.infer_task(rows, method="exhaustive")))
+        found[str(size)] = round(100 * said / trials, 2)
+    return found
+
+
+def cost(learner: Learner, scenario: Scenario, tasks: int, rows: int = 16, repeats: int = 5) -> dict[str, float]:
+    """Milliseconds that one inference takes with this many tasks."""
+    wide = Learner(learner.model, resident=max(tasks, 1024))
+    known = [learner.context(name) for name in learner.tasks]
+    generator = torch.Generator().manual_seed(0)
+    for at in range(0, tasks, 1000):
+        wide.bank.put_many(
+            Context(
+                f"task {i:06}",
+                {
+                    key: v + 0.05 * torch.randn(v.shape, generator=generator)
+                    for key, v in known[i % len(known)].tensors.items()
+                },
+                known[i % len(known)].classes,
+                wide.fingerprint,
+                info=known[i % len(known)].info,
+            )
+            for i in range(at, min(at + 1000, tasks))
+        )
+    x = scenario[0].test.inputs(slice(0, rows))
+    return {method: _milliseconds(lambda m=method: wide.infer_task(x, method=m), repeats) for method in METHODS}  # type: ignore[misc]
+
+
+def _milliseconds(do: Callable[[], Any], repeats: int) -> float:
+    do()
+    times = []
+    for _ in range(repeats):
+        began = time.perf_counter()
+        do()
+        times.append(time.perf_counter() - began)
+    return round(1000 * statistics.median(times), 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("scenario", choices=["permuted-mnist", "rotated-mnist"])
+    parser.add_argument("--tasks", type=int, default=10)
+    parser.add_argument("--left-out", type=int, default=4, help="tasks of the scenario that are not learned")
+    parser.add_argument("--size", type=int, default=256)
+    parser.add_argument("--weights", default="gaussian")
+    parser.add_argument("--batches", type=int, default=200)
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--cost-tasks", type=int, default=1000)
+    parser.add_argument("--model", type=Path, help="a model folder to keep the tasks in, or to take them from")
+    parser.add_argument("--json", type=Path, help="write the record here")
+    given = parser.parse_args()
+
+    # Rotations are whole circles: every few tasks one is left out, so that strangers lie between learned ones.
+    every = make_scenario(given.scenario, seed=0, tasks=given.tasks + given.left_out)
+    spacing = len(every) / max(1, given.left_out)
+    left_out = sorted({int(i * spacing + spacing / 2) for i in range(given.left_out)})
+    learned = [i for i in range(len(every)) if i not in left_out]
+    shape = {"in_features": 784, "hidden": (given.size, given.size), "classes": 10, "weights": given.weights}
+    learner = Learner(NeuroModNet(**shape, seed=0), bank=given.model, resident=max(1024, len(every)))
+    began = time.perf_counter()
+    missing = {every[i].name: every[i].train for i in learned if every[i].name not in learner.bank}
+    if missing:
+        learner.learn_many(missing, batches=given.batches)
+    learning = time.perf_counter() - began
+    record = {
+        "scenario": given.scenario,
+        "tasks": len(learned),
+        "left_out": len(left_out),
+        "size": given.size,
+        "weights": given.weights,
+        "batches": given.batches,
+        "trials": given.trials,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "torch": torch.__version__,
+        "seconds_learning": round(learning, 1),
+        "right_percent": accuracies(learner, every, learned, given.trials),
+        "none_said_of_strangers_percent": strangers(learner, every, left_out, given.trials) if left_out else None,
+        "milliseconds": {str(count): cost(learner, every, count) for count in sorted({len(learned), given.cost_tasks})},
+    }
+    text = json.dumps(record, indent=2)
+    print(text)
+    if given.json:
+        given.json.parent.mkdir(parents=True, exist_ok=True)
+        given.json.write_text(text + "\n")
+
+
+if __name__ == "__main__":
+    main()

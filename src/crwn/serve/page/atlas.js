@@ -1,0 +1,94 @@
+// The atlas: contexts on a map, chosen by mouse or by arrow keys; those that know the drawing shine.
+
+import { ask } from "./api.js";
+import { choose, state } from "./page.js";
+
+const [WIDTH, HEIGHT, MARGIN] = [400, 320, 26];
+const map = document.getElementById("map");
+let points = [];
+let circles = [];
+
+function drawn(kind, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+export async function showAtlas() {
+  const atlas = await ask("GET", "/v1/atlas");
+  const at = document.activeElement?.dataset?.task;
+  points = atlas.points.map((point) => ({
+    ...point,
+    px: WIDTH / 2 + point.x * (WIDTH / 2 - MARGIN),
+    py: HEIGHT / 2 - point.y * (HEIGHT / 2 - MARGIN),
+  }));
+  const size = points.length > 120 ? 4 : points.length > 40 ? 5.5 : 7;
+  circles = points.map((point, i) => {
+    const circle = drawn("circle", { cx: point.px, cy: point.py, r: size, tabindex: i === 0 ? 0 : -1, role: "button", "aria-label": point.task });
+    circle.dataset.task = point.task;
+    circle.dataset.size = size;
+    const title = drawn("title", {});
+    title.textContent = point.task;
+    circle.append(title);
+    circle.addEventListener("click", () => choose(point.task));
+    circle.addEventListener("keydown", (event) => onKey(event, i));
+    return circle;
+  });
+  const labels = points.length <= 40 ? points.map((point) => labelOf(point, size)) : [];
+  map.replaceChildren(...circles, ...labels);
+  const hint = document.getElementById("atlas-hint");
+  const part = atlas.total > points.length ? ` ${points.length} of ${atlas.total.toLocaleString()} tasks are shown.` : "";
+  hint.textContent = points.length
+    ? `What tasks learned, on a map: alike contexts lie together (${Math.round(100 * atlas.explained)}% of their differences show).${part}`
+    : "The map appears with the first tasks.";
+  circles.find((circle) => circle.dataset.task === at)?.focus();
+  markMap();
+}
+
+function labelOf(point, size) {
+  const label = drawn("text", { x: point.px, y: point.py - size - 4 });
+  label.textContent = point.task.length > 18 ? `${point.task.slice(0, 17)}…` : point.task;
+  label.dataset.task = point.task;
+  return label;
+}
+
+function onKey(event, i) {
+  if (event.key === "Enter" || event.key === " ") {
+    event.preventDefault();
+    choose(points[i].task);
+    return;
+  }
+  const towards = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
+  if (!towards) return;
+  event.preventDefault();
+  // The nearest point in that direction: far aside costs twice.
+  let [best, least] = [null, Infinity];
+  points.forEach((point, j) => {
+    const [dx, dy] = [point.px - points[i].px, point.py - points[i].py];
+    const along = dx * towards[0] + dy * towards[1];
+    const aside = Math.abs(dx * towards[1]) + Math.abs(dy * towards[0]);
+    if (j !== i && along > 0.5 && along + 2 * aside < least) [best, least] = [j, along + 2 * aside];
+  });
+  if (best === null) return;
+  circles[i].setAttribute("tabindex", -1);
+  circles[best].setAttribute("tabindex", 0);
+  circles[best].focus();
+}
+
+export function markMap() {
+  for (const made of map.children) made.classList.toggle("chosen-task", made.dataset.task === state.chosen);
+}
+
+export const pointOf = (name) => points.find((point) => point.task === name);
+
+document.addEventListener("scores", (event) => {
+  const scores = new Map(event.detail.map((one) => [one.task, one.score]));
+  const values = [...scores.values()];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  for (const circle of circles) {
+    const score = scores.get(circle.dataset.task);
+    const share = score === undefined || high === low ? 0 : (score - low) / (high - low);
+    circle.setAttribute("r", Number(circle.dataset.size) * (1 + 0.9 * share ** 3));
+    circle.classList.toggle("bright", values.length > 1 && share > 0.9);
+  }
+});
