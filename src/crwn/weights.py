@@ -94,7 +94,7 @@ class FrozenWeights(nn.Module):
     def dense(self) -> Tensor:
         """R as an ordinary matrix `[out, in]`."""
         example = next(self.buffers())
-        columns: Tensor = self(torch.eye(self.in_features, device=example.device))
+        columns: Tensor = self(torch.eye(self.in_features, device=example.device, dtype=example.dtype))
         return columns.T.contiguous()
 
     def extra_repr(self) -> str:
