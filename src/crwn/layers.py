@@ -88,6 +88,8 @@ class ModulatedLinear(Modulated):
         start: str = "uniform",
         start_scale: float = 1.0,
     ) -> None:
+        # Made first: it refuses impossible sizes.
+        frozen = frozen_weights.make(weights, in_features, out_features, seed=seed, name=name)
         super().__init__(
             (in_features,),
             in_features,
@@ -97,7 +99,7 @@ class ModulatedLinear(Modulated):
             start=start,
             start_scale=start_scale,
         )
-        self.frozen = frozen_weights.make(weights, in_features, out_features, seed=seed, name=name)
+        self.frozen = frozen
 
     @property
     def frozen_numbers(self) -> int:

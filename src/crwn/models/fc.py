@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import index
 
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import Tensor, nn
 from crwn.errors import ConfigError
 from crwn.layers import ModulatedLinear
 from crwn.models.network import Network
+from crwn.weights import KINDS
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -56,15 +58,20 @@ class NeuroModNet(Network):
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ConfigError(f'unknown activation "{activation}": choose one of {", ".join(ACTIVATIONS)}')
+        if weights not in KINDS:  # also where there is no hidden layer to refuse it
+            raise ConfigError(f'unknown kind of frozen weights "{weights}": choose one of {", ".join(KINDS)}')
+        # NumPy's numbers, as from `y.max() + 1`, do not survive JSON.
+        in_features, classes, seed = index(in_features), index(classes), index(seed)
+        hidden = [index(size) for size in hidden]
         self.config = {
             "in_features": in_features,
-            "hidden": list(hidden),
+            "hidden": hidden,
             "classes": classes,
             "seed": seed,
             "weights": weights,
             "modulation": modulation,
             "start": start,
-            "start_scale": start_scale,
+            "start_scale": float(start_scale),
             "activation": activation,
         }
         self.input_shape = (in_features,)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import index
+
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -43,6 +45,9 @@ class FlyNet(Network):
         start_scale: float = 1.0,
     ) -> None:
         super().__init__()
+        # NumPy's numbers, as from `y.max() + 1`, do not survive JSON.
+        in_features, hidden, classes, seed = index(in_features), index(hidden), index(classes), index(seed)
+        inputs_per_node, gamma = index(inputs_per_node), float(gamma)
         self.config = {
             "in_features": in_features,
             "hidden": hidden,
@@ -52,7 +57,7 @@ class FlyNet(Network):
             "gamma": gamma,
             "modulation": modulation,
             "start": start,
-            "start_scale": start_scale,
+            "start_scale": float(start_scale),
         }
         self.input_shape = (in_features,)
         self.classes = classes
