@@ -1,0 +1,91 @@
+"""A network as plain data: described, built again, told from another."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from crwn import FlyNet, NeuroModNet
+from crwn.errors import ConfigError, ModelError
+from crwn.layers import context_tensors
+from crwn.models import MODELS, Network, NeuroModResNet, build, describe, fingerprint
+
+NETWORKS = [
+    NeuroModNet(12, (16, 8), 4, seed=5, weights="hadamard", activation="gelu", start_scale=2.0),
+    NeuroModNet(12, (), 4, seed=5, modulation="local"),
+    FlyNet(12, 30, 4, seed=5, inputs_per_node=3, gamma=0.5, modulation="global"),
+    NeuroModResNet(width=2, classes=3, seed=5),
+]
+
+
+@pytest.mark.parametrize("model", NETWORKS, ids=lambda model: model.kind)
+def test_description_survives_json_and_builds_the_same_network(model: Network) -> None:
+    again = build(json.loads(json.dumps(describe(model))))
+    assert type(again) is type(model)
+    assert again.config == model.config
+    assert fingerprint(again) == fingerprint(model)
+    for (name, one), (_, two) in zip(model.named_buffers(), again.named_buffers(), strict=True):
+        assert torch.equal(one, two), name
+    mine, theirs = context_tensors(model), context_tensors(again)
+    assert mine.keys() == theirs.keys()
+    assert all(torch.equal(mine[name], theirs[name]) for name in mine)
+
+
+def test_all_kinds_are_known() -> None:
+    assert {model.kind for model in NETWORKS} == set(MODELS)
+
+
+def test_fingerprint_tells_seed_size_kind_and_options_apart() -> None:
+    models = [
+        NeuroModNet(12, (16,), 4, seed=0),
+        NeuroModNet(12, (16,), 4, seed=1),
+        NeuroModNet(12, (17,), 4, seed=0),
+        NeuroModNet(12, (16,), 5, seed=0),
+        NeuroModNet(12, (16,), 4, seed=0, weights="hadamard"),
+        NeuroModNet(12, (16,), 4, seed=0, activation="gelu"),
+        FlyNet(12, 16, 4, seed=0),
+        FlyNet(12, 16, 4, seed=0, gamma=0.9),
+    ]
+    assert len({fingerprint(model) for model in models}) == len(models)
+
+
+def test_fingerprint_is_pinned_and_not_changed_by_learning() -> None:
+    model = NeuroModNet(12, (16,), 4, seed=0)
+    assert fingerprint(model)[:16] == "c5d9556daae44d17"
+    assert fingerprint(FlyNet(12, 16, 4, seed=0))[:16] == "8ae5cb6cea4aaf36"
+    with torch.no_grad():
+        model.layers[0].v.zero_()
+    assert fingerprint(model)[:16] == "c5d9556daae44d17"
+
+
+def test_sizes_may_be_numpys_numbers() -> None:
+    made = NeuroModNet(np.int64(12), np.array([16]), np.array([0, 3]).max() + 1, seed=np.int64(0))
+    assert fingerprint(made) == fingerprint(NeuroModNet(12, (16,), 4, seed=0))
+    fly = FlyNet(np.int64(12), np.int64(16), np.int64(4), seed=np.int64(0), gamma=np.float64(1.0))
+    assert fingerprint(fly) == fingerprint(FlyNet(12, 16, 4, seed=0))
+    assert isinstance(made.classes, int)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"kind": "mlp", "config": {}},
+        {"kind": "neuromodnet", "config": []},
+        {"kind": "neuromodnet", "config": {"in_features": 3}},
+        {"kind": "neuromodnet", "config": {"in_features": 3, "hidden": [2], "classes": 2, "seed": 0, "depth": 9}},
+    ],
+)
+def test_a_description_that_does_not_fit_is_refused(wrong: dict[str, object]) -> None:
+    with pytest.raises(ModelError, match=r"unknown kind|does not fit"):
+        build(wrong)
+    with pytest.raises(ConfigError, match="at least 1"):
+        build({"kind": "neuromodnet", "config": {"in_features": 0, "hidden": [2], "classes": 2, "seed": 0}})
+
+
+def test_only_own_networks_are_described() -> None:
+    with pytest.raises(ModelError, match="Linear is not one of crwn's networks"):
+        describe(nn.Linear(2, 2))
+    assert fingerprint(nn.Linear(2, 2)) != fingerprint(nn.ReLU())

@@ -1,0 +1,62 @@
+"""NeuroModNet: the paper's counts, its formula, and the options of the ablation."""
+
+import numpy as np
+import pytest
+import torch
+
+from crwn import NeuroModNet
+from crwn.errors import ConfigError, DataError
+from crwn.layers import context_tensors, learned_numbers
+
+
+@pytest.mark.parametrize(("width", "learned"), [(256, 1299), (512, 1811), (1024, 2835), (2048, 4883), (4096, 8979)])
+def test_learned_numbers_are_the_papers(width: int, learned: int) -> None:
+    model = NeuroModNet(784, (width, width), 10, seed=0, weights="hadamard")
+    assert learned_numbers(model) == learned
+    assert sum(tensor.numel() for tensor in context_tensors(model).values()) == learned
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "hadamard"])
+@pytest.mark.parametrize("hidden", [(), (16,), (16, 8, 24)])
+def test_forward_is_the_formula(weights: str, hidden: tuple[int, ...]) -> None:
+    model = NeuroModNet(12, hidden, 4, seed=3, weights=weights)
+    x = np.random.default_rng(0).normal(size=(5, 12)).astype(np.float32)
+    h = x
+    for i, layer in enumerate(model.layers):
+        r, v = layer.frozen.dense().numpy(), layer.v.detach().numpy()
+        h = h @ (layer.alpha.item() * r * v).T
+        if i < len(model.layers) - 1:
+            h = np.maximum(h, 0)
+    assert np.allclose(model(torch.from_numpy(x)).detach().numpy(), h, atol=1e-4)
+
+
+def test_layers_differ_and_the_output_layer_is_dense() -> None:
+    model = NeuroModNet(16, (16, 16), 16, seed=0)
+    prints = {layer.frozen.fingerprint for layer in model.layers}
+    assert len(prints) == 3
+    structured = NeuroModNet(16, (16, 16), 10, seed=0, weights="hadamard")
+    assert [type(layer.frozen).__name__ for layer in structured.layers] == ["Hadamard", "Hadamard", "Gaussian"]
+
+
+def test_activations_and_modulation() -> None:
+    x = torch.ones(2, 6)
+    outputs = [NeuroModNet(6, (8,), 3, seed=0, activation=name)(x) for name in ("relu", "gelu", "abs", "cos")]
+    assert len({float(out.detach().sum()) for out in outputs}) == 4
+    assert learned_numbers(NeuroModNet(6, (8,), 3, seed=0, modulation="global")) == 2
+    assert learned_numbers(NeuroModNet(6, (8,), 3, seed=0, modulation="local")) == 14
+
+
+def test_a_wrong_word_or_size_is_refused() -> None:
+    with pytest.raises(ConfigError, match='unknown activation "tanh"'):
+        NeuroModNet(6, (8,), 3, seed=0, activation="tanh")
+    with pytest.raises(ConfigError, match='frozen weights "dense"'):
+        NeuroModNet(6, (), 3, seed=0, weights="dense")
+    with pytest.raises(ConfigError, match="must be at least 1, got 0"):
+        NeuroModNet(6, (0,), 3, seed=0)
+    with pytest.raises(DataError, match="rows have 5 features, this layer takes 6"):
+        NeuroModNet(6, (8,), 3, seed=0)(torch.zeros(1, 5))
+
+
+def test_print_ends_with_the_table_of_numbers() -> None:
+    last = repr(NeuroModNet(784, (256, 256), 10, seed=0)).splitlines()[-1]
+    assert last.split() == ["total", "268,800", "1,299"]
