@@ -36,6 +36,7 @@ def command(
                 "bytes": one.bytes,
                 "created": one.created,
                 "rows": one.info.get("rows"),
+                "accuracy": one.info.get("accuracy"),
             }
             for one in entries
         ]
@@ -45,10 +46,11 @@ def command(
 
     rows = []
     for one in entries:
-        numbers = [len(one.classes), one.numbers, one.bytes, one.info.get("rows", 0)]
-        rows.append([one.name, *(f"{number:,}" for number in numbers), one.created])
+        accuracy = f"{100 * one.info['accuracy']:.1f}%" if "accuracy" in one.info else ""
+        numbers = [f"{number:,}" for number in (len(one.classes), one.numbers, one.bytes)]
+        rows.append([one.name, *numbers, accuracy, one.created[:19].replace("T", " ")])
     if rows:
-        typer.echo(aligned(["task", "classes", "numbers", "bytes", "rows learned from", "learned"], rows))
+        typer.echo(aligned(["task", "classes", "numbers", "bytes", "accuracy", "learned (UTC)"], rows))
     more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
     typer.echo(f"{count:,} tasks in {model}{more}")
 
