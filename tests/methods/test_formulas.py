@@ -311,7 +311,7 @@ def test_neuromodnet_pretrained(scenario: Scenario) -> None:
     weights = buffers(method, "frozen.weight")
     v = [np.ones(w.shape[1]) for w in weights]
     alpha = [np.ones(()) for _ in weights]
-    step = RMSprop(1e-4)
+    step = RMSprop(1e-3)
     for x, y in batches(task, 2):
         found = gradients(x, y, [a * w * b for a, w, b in zip(alpha, weights, v, strict=True)])
         for i, g in enumerate(found):

@@ -4,11 +4,14 @@ from crwn.methods.batche import BatchE
 from crwn.methods.ewc import EWC
 from crwn.methods.finetune import Finetune
 from crwn.methods.flynet import FlyNetMethod
+from crwn.methods.independent import Independent
 from crwn.methods.make import ENTRY_POINTS, METHODS, find_method, make_method, method_names
 from crwn.methods.method import Counts, Method, Options
 from crwn.methods.mtl import MTL
 from crwn.methods.neuromodnet import NeuroModNetMethod
+from crwn.methods.one_network import OneNetwork
 from crwn.methods.psp import PSP
+from crwn.methods.published import published_recipe
 from crwn.methods.replay import Replay
 from crwn.methods.stl import STL
 from crwn.methods.supsup import SupSup
@@ -20,10 +23,12 @@ __all__ = [
     "EWC",
     "Finetune",
     "FlyNetMethod",
+    "Independent",
     "METHODS",
     "MTL",
     "Method",
     "NeuroModNetMethod",
+    "OneNetwork",
     "Options",
     "PSP",
     "Replay",
@@ -32,4 +37,5 @@ __all__ = [
     "find_method",
     "make_method",
     "method_names",
+    "published_recipe",
 ]

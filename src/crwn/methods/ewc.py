@@ -41,7 +41,7 @@ class EWC(OneNetwork):
     sizes = ("256",)
 
     class Options(method.Options):
-        strength: float = Field(1000.0, ge=0, description="how strongly earlier tasks hold the weights")
+        strength: float = Field(100.0, ge=0, description="how strongly earlier tasks hold the weights")
         fisher_rows: int = Field(1024, ge=1, description="training rows the Fisher information is estimated from")
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:

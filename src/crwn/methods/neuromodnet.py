@@ -30,7 +30,7 @@ class NeuroModNetMethod(Independent):
         weights: Literal["gaussian", "hadamard"] = "gaussian"
         modulation: Literal["both", "local", "global"] = "both"
         pretrained: bool = Field(False, description="the first task trains the shared weights (Table 4)")
-        first_rate: float = Field(1e-4, gt=0, description="rate of the first task in pretrained mode")
+        first_rate: float = Field(1e-3, gt=0, description="rate of the first task in pretrained mode")
         activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
         start: Literal["uniform", "ones"] = "uniform"
         start_scale: float = Field(1.0, gt=0)

@@ -41,7 +41,7 @@ class STL(Independent):
 
     @property
     def stack_size(self) -> int:
-        return 1
+        return 1  # every task multiplies by its own weights: nothing folds together, and a stack is no faster
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)

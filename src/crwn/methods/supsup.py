@@ -60,7 +60,7 @@ class SupSup(Independent):
 
     @property
     def stack_size(self) -> int:
-        return 1
+        return 1  # every task multiplies by its own masked weights: nothing folds together, and a stack is no faster
 
     def keep(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
         """The masks, eight weights to a byte; statistics as they are."""

@@ -1,0 +1,64 @@
+"""A method of one's own: frozen random weights, and biases that every task learns.
+
+Register it and it runs like any other (docs/your-own-method.md says how):
+
+    crwn run rotated-digits biases --tasks 4
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from crwn import methods
+from crwn.layers import learned_numbers
+from crwn.methods import Counts, Independent, published_recipe
+from crwn.recipe import Recipe
+from crwn.scenarios import Scenario
+from crwn.weights import Gaussian
+
+
+class BiasNet(nn.Module):
+    """`y = R2 relu(R1 x + b1) + b2`: parameters belong to the task, buffers are shared and stay as they are."""
+
+    def __init__(self, features: int, hidden: int, classes: int, *, gain: float, seed: int) -> None:
+        super().__init__()
+        self.gain = gain
+        self.first = Gaussian(features, hidden, seed=seed, name="first")
+        self.second = Gaussian(hidden, classes, seed=seed, name="second")
+        self.b1 = nn.Parameter(torch.zeros(hidden))
+        self.b2 = nn.Parameter(torch.zeros(classes))
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.second(F.relu(self.first(x) + self.gain * self.b1)) + self.b2
+        return out
+
+
+class Biases(Independent):
+    """Tasks that never touch each other: stacking, state and predictions come with `Independent`."""
+
+    name = "biases"
+    sizes = ("512", "2048")
+
+    class Options(methods.Options):
+        gain: float = 1.0  # crwn run ... --set gain=3
+
+    @classmethod
+    def default_size(cls, scenario: Scenario) -> str:
+        return "2048"
+
+    def network(self) -> nn.Module:
+        features, classes = self.scenario.input_shape[0], self.scenario.num_classes
+        return BiasNet(features, int(self.size), classes, gain=self.options.gain, seed=self.seed)
+
+    def recipe(self, **overrides: object) -> Recipe:
+        return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.01)
+
+    @property
+    def stack_size(self) -> int:
+        return 8
+
+    def counts(self, tasks: int) -> Counts:
+        own = learned_numbers(self.model)
+        return Counts(own, own, 4 * own, "biases as float32; frozen weights come from the seed")
