@@ -76,8 +76,8 @@ def test_joint_forgetting_is_null(tmp_path: Path) -> None:
         (("run", "rotated-digits", "stl", "--seeds", "x"), 1, "0,1,2"),
         (("run", "rotated-digits", "stl", "--engine", "cloud"), 1, "local"),
         (("reproduce", "table9"), 1, "table1"),
-        (("run", "rotated-digits", "stl", "--tasks", "many"), 2, "many"),
-        (("run", "rotated-digits"), 2, "METHOD"),
+        (("run", "rotated-digits", "stl", "--tasks", "many"), 2, "--tasks"),
+        (("run", "rotated-digits"), 2, "method"),
     ],
 )
 def test_wrong_words(words: tuple[str, ...], code: int, named: str, tmp_path: Path) -> None:

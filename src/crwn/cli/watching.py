@@ -41,7 +41,8 @@ class RunBars(Watcher):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.progress.stop()
+        if self.console.is_terminal:
+            self.progress.stop()
 
     def fetching(self, what: str, done: int, total: int | None) -> None:
         if what not in self.fetches:
