@@ -1,0 +1,291 @@
+"""Work done on Ray: on a cluster of this machine's cores that is started for it, or on the one at an address."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from crwn.engine.packing import Packer, unpack
+from crwn.engine.work import Done, Work
+from crwn.errors import CRWNError, MissingExtraError, ModelError
+from crwn.layers import context_tensors
+from crwn.models import Network, build, describe, fingerprint
+from crwn.recipe import Recipe
+from crwn.training import Callback, Learned, Step, TaskRows, train
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+Steps = list[tuple[int, int, tuple[str, ...], list[float], float]]  # what a worker tells: step, steps, names, ...
+
+TELL_SECONDS = 0.25
+
+
+class RayEngine:
+    """Does pieces of work on the workers of a Ray cluster; one that dies is replaced and its work done again.
+
+    Callbacks are told every step of every piece, in order within a piece, without `tensors`: contexts stay with
+    the worker until they are learned. Used in a `with` block it keeps its cluster for several calls.
+
+    Args:
+        address: a running cluster ("host:6379", "auto"), by default that of RAY_ADDRESS, or a cluster of this
+            machine's cores that ends with the work.
+        threads: threads of one worker, by default those of this process: with as many the numbers are the same.
+        workers: how many workers a cluster of our own has; by default as many as there are cores for.
+        retries: how often the work of a worker that died is done again.
+    """
+
+    def __init__(
+        self,
+        *,
+        address: str | None = None,
+        threads: int | None = None,
+        workers: int | None = None,
+        retries: int = 5,
+    ) -> None:
+        self.address = address or os.environ.get("RAY_ADDRESS")
+        self.threads = threads or torch.get_num_threads()
+        self.workers = workers
+        self.retries = retries
+        self._users = 0
+        self._started = False
+
+    def run(self, work: Sequence[Work], *, callbacks: Sequence[Callback] = ()) -> Done:
+        return self.each(_learn, [_piece(one) for one in work], callbacks=callbacks)
+
+    def each(
+        self,
+        do: Callable[[Piece, Sequence[Callback]], Result],
+        pieces: Sequence[Piece],
+        *,
+        callbacks: Sequence[Callback] = (),
+    ) -> Iterator[tuple[int, Result]]:
+        """`do(piece, callbacks)` on workers: the number and result of each piece as it is done."""
+        with self:
+            yield from self._each(do, pieces, callbacks)
+
+    def _each(
+        self, do: Callable[[Any, Sequence[Callback]], Any], pieces: Sequence[Any], callbacks: Sequence[Callback]
+    ) -> Iterator[tuple[int, Any]]:
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        remote = ray.remote(num_cpus=self.threads, max_retries=self.retries)(_on_worker)
+        reports = ray.remote(num_cpus=0, max_restarts=-1)(_Reports).remote() if callbacks else None
+        packer = Packer(ray.put)
+        under_way: dict[Any, int] = {}
+        waiting = iter(enumerate(pieces))
+        # Enough to keep every worker busy; a million pieces are not packed at once.
+        most = max(4, 2 * int(ray.cluster_resources().get("CPU", 1)))
+        told: dict[int, int] = {}
+        try:
+            while True:
+                while len(under_way) < most and (following := next(waiting, None)) is not None:
+                    number, piece = following
+                    packed = packer.pack((do, piece))
+                    reference = remote.remote(packed.data, self.threads, reports, number, *packed.large)
+                    under_way[reference] = number
+                if not under_way:
+                    break
+                done, _ = ray.wait(list(under_way), timeout=TELL_SECONDS if callbacks else None)
+                if reports is not None:
+                    self._tell(reports, told, callbacks)
+                for reference in done:
+                    number = under_way.pop(reference)
+                    yield number, ray.get(reference)
+        except RayTaskError as error:
+            cause = getattr(error, "cause", None)
+            raise cause if isinstance(cause, CRWNError) else CRWNError(f"a worker failed: {cause!r}") from error
+        except RayError as error:
+            message = str(error).strip().splitlines()[0]
+            raise CRWNError(
+                f"workers died {self.retries + 1} times over the same work ({message}): "
+                "give them more memory, or learn with engine local"
+            ) from error
+        finally:
+            for reference in under_way:
+                ray.cancel(reference, force=True)
+            if reports is not None:
+                ray.kill(reports)
+
+    def _tell(self, reports: Any, told: dict[int, int], callbacks: Sequence[Callback]) -> None:
+        import ray
+
+        try:
+            found: list[tuple[int, Steps]] = ray.get(reports.take.remote(), timeout=10)
+        except ray.exceptions.RayError:
+            return  # progress is told again later; the work does not depend on it
+        for number, steps in found:
+            for step, total, names, losses, rate in steps:
+                # Work that is done again after a death has been told of already.
+                if step > told.get(number, 0):
+                    told[number] = step
+                    for callback in callbacks:
+                        callback(Step(step, total, names, torch.tensor(losses), rate, {}))
+
+    def __enter__(self) -> Self:
+        if self._users == 0:
+            self._start()
+        self._users += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._users -= 1
+        if self._users == 0 and self._started:
+            import ray
+
+            self._started = False
+            ray.shutdown()
+
+    def _start(self) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("the Ray engine", "ray") from None
+        if ray.is_initialized():
+            return
+        where: dict[str, Any] = {"address": self.address}
+        if self.address is None:
+            cores = self.workers * self.threads if self.workers else max(_cores(), self.threads)
+            where = {"address": "local", "num_cpus": cores, "include_dashboard": False}
+        try:
+            ray.init(**where, log_to_driver=False, logging_level="ERROR")
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            place = "on this machine" if self.address is None else f"at {self.address}"
+            raise CRWNError(f"there is no Ray cluster {place}: {str(error).splitlines()[0]}") from None
+        self._started = True
+        _notices_to_stderr()
+
+
+@dataclass(frozen=True)
+class _Learning:
+    """Work without its network, where the network can be described."""
+
+    network: dict[str, Any] | nn.Module
+    fingerprint: str
+    tasks: Sequence[TaskRows]
+    recipe: Recipe
+    seed: int
+    start: Sequence[Mapping[str, Tensor]]
+    device: str
+
+
+def _piece(work: Work) -> _Learning:
+    network = describe(work.model) if isinstance(work.model, Network) else work.model
+    # The network's own context goes along: a rebuilt one starts from its seed, this one may have been changed.
+    own = context_tensors(work.model)
+    start = [own] * len(work.tasks) if work.start is None else work.start
+    return _Learning(
+        network, fingerprint(work.model), work.tasks, work.recipe, work.seed, start, str(torch.device(work.device))
+    )
+
+
+def _learn(piece: _Learning, callbacks: Sequence[Callback]) -> list[Learned]:
+    network = piece.network
+    if isinstance(network, dict):
+        network = _rebuilt(json.dumps(network), piece.fingerprint)
+    return train(
+        network,
+        piece.tasks,
+        piece.recipe,
+        seed=piece.seed,
+        start=piece.start,
+        device=piece.device,
+        callbacks=callbacks,
+    )
+
+
+@lru_cache(maxsize=2)
+def _rebuilt(described: str, expected: str) -> Network:
+    """The described network, made once by each worker and compared with the original."""
+    network = build(json.loads(described))
+    found = fingerprint(network)
+    if found != expected:
+        raise ModelError(
+            f"a worker made model {found[:12]}..., the original is {expected[:12]}...: install the same crwn everywhere"
+        )
+    return network
+
+
+def _on_worker(data: bytes, threads: int, reports: Any, number: int, *large: Any) -> Any:
+    torch.set_num_threads(threads)
+    do, piece = unpack(data, list(large))
+    if reports is None:
+        return do(piece, ())
+    teller = _Teller(reports, number)
+    result = do(piece, (teller,))
+    teller.send()
+    return result
+
+
+class _Teller:
+    """A callback on a worker: gathers steps and sends them a few times a second."""
+
+    def __init__(self, reports: Any, number: int) -> None:
+        self.reports = reports
+        self.number = number
+        self.steps: Steps = []
+        self.last = time.monotonic()
+
+    def __call__(self, step: Step) -> None:
+        self.steps.append((step.step, step.steps, step.names, step.losses.tolist(), step.rate))
+        if time.monotonic() - self.last > TELL_SECONDS:
+            self.send()
+
+    def send(self) -> None:
+        import ray
+
+        # The last steps are awaited, so that they are there before the result is.
+        with suppress(ray.exceptions.RayError):
+            ray.get(self.reports.put.remote(self.number, self.steps))
+        self.steps = []
+        self.last = time.monotonic()
+
+
+class _Reports:
+    """Where workers leave what they have to tell, and the caller takes it."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[int, Steps]] = []
+
+    def put(self, number: int, steps: Steps) -> None:
+        self.kept.append((number, steps))
+
+    def take(self) -> list[tuple[int, Steps]]:
+        taken, self.kept = self.kept, []
+        return taken
+
+
+def _notices_to_stderr() -> None:
+    """Ray prints its notices of dead workers on stdout, where results go, and has no setting for it."""
+    from ray._private import worker
+
+    original = getattr(worker, "print_to_stdstream", None)
+    if original is not None and not getattr(original, "by_crwn", False):
+
+        def to_stderr(data: dict[str, Any], *rest: Any, **more: Any) -> None:
+            first = [str(line).split(". ")[0] for line in data.get("lines", ())]  # of a screenful
+            original({**data, "lines": first, "is_err": True}, *rest, **more)
+
+        to_stderr.by_crwn = True  # type: ignore[attr-defined]
+        worker.print_to_stdstream = to_stderr
+
+
+def _cores() -> int:
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1

@@ -1,0 +1,71 @@
+"""Objects made ready to travel: large tensors that many pieces of work share are sent once."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+LARGE = 2**20  # bytes from which a tensor is worth an object of its own
+
+
+class Packed(NamedTuple):
+    """An object without its large tensors, and what stands for those."""
+
+    data: bytes
+    large: list[Any]
+
+
+class Packer:
+    """Packs many objects; a large tensor that several of them hold is handed to `put` once.
+
+    Args:
+        put: array -> what stands for it on the way.
+    """
+
+    def __init__(self, put: Callable[[npt.NDArray[Any]], Any]) -> None:
+        self._put = put
+        # The tensors are kept too: the address of one that is gone may be given to another.
+        self._sent: dict[tuple[Any, ...], tuple[Any, Tensor]] = {}
+
+    def pack(self, thing: Any) -> Packed:
+        import cloudpickle  # type: ignore[import-untyped]
+
+        large: list[Any] = []
+        packer = self
+
+        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+            def persistent_id(self, part: Any) -> int | None:
+                if type(part) is not Tensor or part.nbytes < LARGE or part.requires_grad or part.device.type != "cpu":
+                    return None
+                large.append(packer._stand_in(part))
+                return len(large) - 1
+
+        buffer = io.BytesIO()
+        Pickler(buffer).dump(thing)
+        return Packed(buffer.getvalue(), large)
+
+    def _stand_in(self, tensor: Tensor) -> Any:
+        key = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
+        if key not in self._sent:
+            self._sent[key] = (self._put(tensor.numpy()), tensor)
+        return self._sent[key][0]
+
+
+def unpack(data: bytes, large: list[npt.NDArray[Any]]) -> Any:
+    """The object again, around the arrays it was packed without."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, number: Any) -> Tensor:
+            with warnings.catch_warnings():
+                # Arrays in shared memory cannot be written to; rows are only read.
+                warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+                return torch.from_numpy(large[number])
+
+    return Unpickler(io.BytesIO(data)).load()

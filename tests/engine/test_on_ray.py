@@ -1,0 +1,177 @@
+"""Work on a real Ray cluster of two workers gives what it gives here, whatever happens to the workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+import crwn
+from crwn.engine.on_ray import RayEngine
+from crwn.errors import CRWNError, DataError
+from crwn.training import Step
+
+# Workers cannot import this file: its functions travel as they are.
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[RayEngine]:
+    with RayEngine(threads=1, workers=2) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def _tasks(count: int) -> dict[str, Any]:
+    x, y = load_digits(return_X_y=True)
+    x = x[:400].astype("float32")
+    generator = np.random.default_rng(0)
+    return {f"task-{i:02d}": (x[:, generator.permutation(64)], y[:400]) for i in range(count)}
+
+
+def _assert_equal(one: list[crwn.Context], other: list[crwn.Context]) -> None:
+    assert [context.name for context in one] == [context.name for context in other]
+    for a, b in zip(one, other, strict=True):
+        assert a.classes == b.classes
+        for name, value in a.tensors.items():
+            torch.testing.assert_close(value, b.tensors[name], rtol=0, atol=0)
+
+
+def _flynet() -> crwn.FlyNet:
+    return crwn.FlyNet(64, 3000, 10, seed=0)
+
+
+def test_equals_the_local_engine(engine: RayEngine) -> None:
+    tasks = _tasks(12)
+    here = crwn.Learner(_flynet()).learn_many(tasks, batches=20, progress=False)
+    learner = crwn.Learner(_flynet())
+    seen: dict[str, list[Step]] = {}
+
+    def watch(step: Step) -> None:
+        seen.setdefault(step.names[0], []).append(step)
+
+    there = learner.learn_many(tasks, batches=20, progress=False, engine=engine, callbacks=[watch])
+    _assert_equal(here, there)
+    assert learner.tasks == sorted(tasks)
+    # Every step of every stack is told once and in order.
+    assert all([step.step for step in steps] == list(range(1, 21)) for steps in seen.values())
+    assert sum(len(steps[0].names) for steps in seen.values()) == 12
+    assert all(bool(torch.isfinite(step.losses).all()) for steps in seen.values() for step in steps)
+
+
+def test_network_of_ones_own_and_changed_start(engine: RayEngine) -> None:
+    def own() -> nn.Module:
+        made = crwn.neuromodulate(nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)), seed=0)
+        made.classes, made.input_shape = 10, (64,)
+        return made
+
+    def changed() -> nn.Module:
+        made = _flynet()
+        nn.init.constant_(made.decoder.v, 0.01)
+        return made
+
+    tasks = _tasks(2)
+    for make in (own, changed):
+        here = crwn.Learner(make()).learn_many(tasks, batches=5, progress=False)
+        _assert_equal(here, crwn.Learner(make()).learn_many(tasks, batches=5, progress=False, engine=engine))
+
+
+def _dies_once(piece: tuple[str, int], callbacks: Any) -> int:
+    folder, number = piece
+    mark = Path(folder) / f"pid-{number}-{time.monotonic_ns()}"
+    mark.write_text(str(os.getpid()))
+    time.sleep(1.0)
+    return number * number
+
+
+def test_killed_workers_are_replaced(engine: RayEngine, tmp_path: Path) -> None:
+    killed: list[int] = []
+
+    def kill_two() -> None:
+        while len(killed) < 2:
+            for mark in tmp_path.glob("pid-[01]-*"):
+                pid = int(mark.read_text() or 0)
+                if pid and pid not in killed and len(killed) < 2:
+                    os.kill(pid, signal.SIGKILL)
+                    killed.append(pid)
+            time.sleep(0.02)
+
+    killer = threading.Thread(target=kill_two)
+    killer.start()
+    done = dict(engine.each(_dies_once, [(str(tmp_path), number) for number in range(3)]))
+    killer.join()
+    assert done == {0: 0, 1: 1, 2: 4}
+    assert len(killed) == 2
+    assert len(list(tmp_path.glob("pid-*"))) == 5
+
+
+def test_killing_a_worker_while_it_learns_changes_nothing(engine: RayEngine) -> None:
+    import psutil
+
+    tasks = _tasks(4)
+    here = crwn.Learner(_flynet()).learn_many(tasks, batches=150, progress=False)
+    killed: list[int] = []
+    steps: list[tuple[str, int]] = []
+
+    def kill_in_the_middle(step: Step) -> None:
+        steps.append((step.names[0], step.step))
+        if step.step == 10 and not killed:
+            for process in psutil.Process().children(recursive=True):
+                if "_on_worker" in process.name() or "_on_worker" in " ".join(process.cmdline()):
+                    killed.append(process.pid)
+                    process.kill()
+
+    learner = crwn.Learner(_flynet())
+    there = learner.learn_many(tasks, batches=150, progress=False, engine=engine, callbacks=[kill_in_the_middle])
+    assert killed
+    _assert_equal(here, there)
+    assert len(set(steps)) == len(steps)  # what is done again is not told again
+
+
+def _fails(piece: str, callbacks: Any) -> None:
+    if piece == "ours":
+        raise DataError("row 3 has NaN or infinite values: clean the data first")
+    if piece == "other":
+        raise ZeroDivisionError("by zero")
+    os._exit(1)
+
+
+def test_errors_come_back_as_one_line(engine: RayEngine) -> None:
+    with pytest.raises(DataError, match=r"^row 3 has NaN or infinite values: clean the data first$"):
+        list(engine.each(_fails, ["ours"]))
+    with pytest.raises(CRWNError, match="a worker failed: ZeroDivisionError"):
+        list(engine.each(_fails, ["other"]))
+    with RayEngine(threads=1, retries=1) as impatient, pytest.raises(CRWNError, match="workers died 2 times"):
+        list(impatient.each(_fails, ["dies"]))
+
+
+def test_cluster_of_others_is_left_running(engine: RayEngine) -> None:
+    import ray
+
+    with RayEngine(threads=1) as guest:
+        assert list(guest.each(_square, [3])) == [(0, 9)]
+    assert ray.is_initialized()
+
+
+def _square(piece: int, callbacks: Any) -> int:
+    return piece * piece
