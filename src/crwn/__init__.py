@@ -16,6 +16,7 @@ _HOME = {
     "FlyNet": "crwn.models",
     "Learner": "crwn.learner",
     "NeuroModNet": "crwn.models",
+    "NeuroModResNet": "crwn.models",
     "Recipe": "crwn.recipe",
     "Rows": "crwn.rows",
     "make_scenario": "crwn.scenarios",
@@ -31,6 +32,7 @@ __all__ = [
     "FlyNet",
     "Learner",
     "NeuroModNet",
+    "NeuroModResNet",
     "Recipe",
     "Rows",
     "__version__",
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
     from crwn.convert import neuromodulate
     from crwn.errors import CRWNError
     from crwn.learner import Learner
-    from crwn.models import FlyNet, NeuroModNet
+    from crwn.models import FlyNet, NeuroModNet, NeuroModResNet
     from crwn.recipe import Recipe
     from crwn.rows import Rows
     from crwn.scenarios import make_scenario

@@ -66,6 +66,7 @@ class ModulatedConv2d(Modulated):
         )
         self.in_channels = in_channels
         self.out_channels = out_channels
+        self.kernel_size = shape[1:]
         self.stride = stride
         self.padding = padding
         self.dilation = dilation

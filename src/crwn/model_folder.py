@@ -6,15 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+from safetensors.torch import load, save
 from torch import nn
 
 from crwn.context import write_atomically
+from crwn.convert import kept_weights, load_kept_weights
+from crwn.converted import checksum
 from crwn.errors import ModelError
 from crwn.models import Network, build, describe, fingerprint
 
 FORMAT = 1
 DESCRIPTION = "model.json"
 BANK = "bank.sqlite"
+WEIGHTS = "weights.safetensors"  # what a converted module keeps of its own, stored once
 
 
 def write_description(folder: Path, model: nn.Module) -> None:
@@ -26,6 +31,9 @@ def write_description(folder: Path, model: nn.Module) -> None:
     record = {"format": FORMAT, **described, "fingerprint": fingerprint(model)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        kept = {name: value.cpu().contiguous() for name, value in kept_weights(model).items()}
+        if kept:
+            write_atomically(folder / WEIGHTS, save(kept))
         write_atomically(folder / DESCRIPTION, (json.dumps(record, indent=2) + "\n").encode())
     except OSError as error:
         raise ModelError(f"cannot write model folder {folder}: {error.strerror or error}") from None
@@ -59,8 +67,26 @@ def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
             model = build(record)
         except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
             raise ModelError(f"{folder / DESCRIPTION} does not describe a network ({error}): it is damaged") from None
+    elif record["fingerprint"] != fingerprint(model):
+        _load_kept(folder, record, model)
     check_description(folder, model)
     return model
+
+
+def _load_kept(folder: Path, record: dict[str, Any], model: nn.Module) -> None:
+    """Put the weights that the folder keeps into a module converted by the same call."""
+    config = record.get("config")
+    expected = config.get("kept") if isinstance(config, dict) else None
+    if expected is None or not hasattr(model, "crwn_description"):
+        return
+    path = folder / WEIGHTS
+    try:
+        tensors = load(path.read_bytes())
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path} cannot be read ({error}): the frozen weights are kept there; restore it") from None
+    if checksum(tensors) != expected:
+        raise ModelError(f"{path} has other weights than {DESCRIPTION} says: it is damaged; restore it from a copy")
+    load_kept_weights(model, tensors)
 
 
 def check_description(folder: Path, model: nn.Module) -> None:

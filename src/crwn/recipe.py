@@ -31,8 +31,11 @@ class Recipe(BaseModel):
     epochs: int | None = Field(None, ge=1)
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    compile: bool = Field(False, description="use torch.compile: pays for long tasks of convolutional networks")
     patience: int = Field(5, ge=1, description="checks without a better validation loss before a task stops")
-    check_every: int | None = Field(None, ge=1, description="batches between validation checks; one epoch by default")
+    check_every: int | None = Field(
+        None, ge=1, description="batches between validation checks; by default an epoch, but at least a twentieth of all"
+    )
 
     @model_validator(mode="after")
     def _one_length(self) -> Recipe:

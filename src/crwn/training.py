@@ -12,13 +12,15 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import functional_call
 
 from crwn.checkpoint import Checkpoint
+from crwn.compilation import compiled
 from crwn.errors import CRWNError, DataError
 from crwn.layers import context_names, context_tensors
 from crwn.recipe import Recipe
 from crwn.rows import Rows, named_generator, visiting_order
+from crwn.stacked import stacked
 
 Tensors = dict[str, Tensor]
 ExtraLoss = Callable[[nn.Module, Tensors, int], Tensor]
@@ -62,7 +64,9 @@ Callback = Callable[[Step], None]
 
 def replica(model: nn.Module) -> nn.Module:
     """A copy of the model that shares its frozen weights: it can be trained while the original predicts."""
-    shared = {id(buffer): buffer for name, buffer in model.named_buffers() if name not in set(context_names(model))}
+    own = set(context_names(model))
+    everything = [*model.named_parameters(), *model.named_buffers()]
+    shared = {id(tensor): tensor for name, tensor in everything if name not in own}
     return copy.deepcopy(model, memo=dict(shared))
 
 
@@ -108,14 +112,14 @@ def train(
     leaves = [tensors[name].requires_grad_() for name in learned]
     optimizer = _optimizer(recipe, leaves)
     forward = _forward(work, len(tasks))
-    if compile:
-        forward = torch.compile(forward)
+    if compile or recipe.compile:
+        forward = compiled(forward)
     classes = [task.classes for task in tasks]
     precision: Callable[[], AbstractContextManager[object]] = nullcontext
     if autocast is not None:
         precision = lambda: torch.autocast(torch.device(device).type, dtype=autocast)  # noqa: E731
     steps = recipe.steps(counts[0])
-    keeper = _BestKeeper(work, tasks, recipe, math.ceil(counts[0] / recipe.batch_size))
+    keeper = _BestKeeper(work, tasks, recipe, steps, device)
     names = tuple(task.name for task in tasks)
 
     first = checkpoint.restore(tensors, optimizer) if checkpoint is not None else 0
@@ -138,7 +142,8 @@ def train(
         report = Step(done, steps, names, losses.detach(), rate, tensors)
         for callback in callbacks:
             callback(report)
-        if checkpoint is not None and checkpoint.due():
+        # Not after the last step: a state with nothing left to do would come back without a loss.
+        if checkpoint is not None and done < steps and checkpoint.due():
             checkpoint.save(tensors, optimizer, done)
         if keeper.finished(tensors, done):
             break
@@ -188,7 +193,7 @@ def _forward(work: nn.Module, count: int) -> Callable[[Tensors, Tensor], Tensor]
         return out
 
     if count > 1:
-        return vmap(one, randomness="different")
+        return stacked(one, randomness="different")
     return lambda tensors, x: one({name: value[0] for name, value in tensors.items()}, x[0])[None]
 
 
@@ -228,11 +233,17 @@ def _batches(
 class _BestKeeper:
     """Early stopping: remembers, for every task with validation rows, the context with the lowest validation loss."""
 
-    def __init__(self, work: nn.Module, tasks: Sequence[TaskRows], recipe: Recipe, epoch: int) -> None:
+    def __init__(
+        self, work: nn.Module, tasks: Sequence[TaskRows], recipe: Recipe, steps: int, device: str | torch.device
+    ) -> None:
         self.work = work
         self.tasks = tasks
+        self.device = device
         self.patience = recipe.patience
-        self.every = recipe.check_every or epoch
+        self.steps = steps
+        # An epoch of few rows is a batch or two: too soon to tell whether a task still gets better.
+        epoch = math.ceil(len(tasks[0].rows) / recipe.batch_size)
+        self.every = recipe.check_every or max(epoch, math.ceil(steps / 20))
         self.losses = [math.inf] * len(tasks)
         self.stale = [0] * len(tasks)
         self.kept: Tensors = {}
@@ -240,11 +251,13 @@ class _BestKeeper:
 
     def finished(self, tensors: Tensors, step: int) -> bool:
         """Check when it is time; true once no task has improved for `patience` checks."""
-        if not self.watching or step % self.every:
+        if not self.watching or (step % self.every and step < self.steps):
             return False
         if not self.kept:
             self.kept = {name: value.detach().clone() for name, value in tensors.items()}
         for i, task in enumerate(self.tasks):
+            if self.stale[i] >= self.patience:
+                continue  # alone it would have stopped: what others in the stack still do must not change it
             loss = self._loss({name: value[i].detach() for name, value in tensors.items()}, task)
             if loss < self.losses[i]:
                 self.losses[i], self.stale[i] = loss, 0
@@ -256,14 +269,14 @@ class _BestKeeper:
 
     def _loss(self, tensors: Tensors, task: TaskRows) -> float:
         assert task.validation is not None
-        logits = predict_logits(self.work, tensors, task.validation, classes=task.classes)
+        logits = predict_logits(self.work, tensors, task.validation, classes=task.classes, device=self.device)
         weight = task.validation.weight
         everything = task.validation.labels(slice(None))
         return float(task_losses(logits[None], everything[None], None, None if weight is None else weight[None])[0])
 
     def best(self, tensors: Tensors) -> Tensors:
         """The kept contexts, or the final ones where nothing was watched."""
-        return self.kept or {name: value.detach().cpu() for name, value in tensors.items()}
+        return {name: value.detach().cpu() for name, value in (self.kept or tensors).items()}
 
 
 @torch.no_grad()
@@ -299,7 +312,7 @@ def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> 
     training = model.training
     model.eval()
     try:
-        out: Tensor = vmap(one)(dict(tensors), x)
+        out: Tensor = stacked(one)(dict(tensors), x)
     finally:
         model.train(training)
     return out

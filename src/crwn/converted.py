@@ -1,0 +1,145 @@
+"""What converted modules are made of: modulated weights, fast linear layers, and the frozen values to be stored."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from crwn import weights as frozen_weights
+from crwn.errors import ModelError
+from crwn.layers import Modulated, ModulatedLinear
+
+
+class WeightModulation(Modulated):
+    """`R -> alpha * R ⊙ v` as a parametrization of any weight: `v` has R's shape without the first dimension.
+
+    Args:
+        weight: the weight as it is; it tells the shape.
+        parts: fused projections stacked in the first dimension (three in attention), each with a `v` of its own.
+        kind: what the report calls the layer.
+    """
+
+    def __init__(
+        self, weight: Tensor, *, seed: int, name: str, modulation: str, start: str, kind: str, parts: int = 1
+    ) -> None:
+        inner = tuple(weight.shape[1:])
+        shape = inner if parts == 1 else (parts, *inner)
+        super().__init__(shape, math.prod(inner), seed=seed, name=name, modulation=modulation, start=start)
+        self.parts = parts
+        self.kind = kind
+        self.numbers = weight.numel()
+        self.fingerprint = ""
+
+    @property
+    def frozen_numbers(self) -> int:
+        return self.numbers
+
+    def forward(self, weight: Tensor) -> Tensor:
+        if self.parts == 1:
+            return weight * self.gain
+        apart = weight.view(self.parts, -1, *weight.shape[1:])  # [parts, out, in]
+        return (apart * self.gain.unsqueeze(1)).flatten(0, 1)
+
+
+class ConvertedLinear(ModulatedLinear):
+    """A modulated linear layer in the place of an `nn.Linear`: with its bias, and its weight for those who read it."""
+
+    kind = "Linear"
+    bias: nn.Parameter | None
+
+    def __init__(self, layer: nn.Linear, *, seed: int, name: str, modulation: str, start: str) -> None:
+        inputs, outputs = layer.in_features, layer.out_features
+        super().__init__(inputs, outputs, seed=seed, name=name, modulation=modulation, start=start)
+        self.in_features = layer.in_features
+        self.out_features = layer.out_features
+        self.register_parameter("bias", layer.bias)
+
+    @property
+    def weight(self) -> Tensor:
+        """The modulated weight `[out, in]`."""
+        return self.frozen.dense() * self.gain
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = super().forward(x)
+        return out if self.bias is None else out + self.bias
+
+
+def random_weight(shape: tuple[int, ...], *, seed: int, name: str, parts: int = 1) -> tuple[Tensor, str]:
+    """`R ~ N(0, 2 / fan_in)` and the fingerprint of its integers."""
+    std = math.sqrt(2 / math.prod(shape[1:]))
+    return frozen_weights.gaussian(shape, seed=seed, name=f"gaussian:{name}", std=std)
+
+
+def checksum(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 over names, kinds and values."""
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def modulated_weights(module: nn.Module) -> Iterator[tuple[str, Modulated, Tensor]]:
+    """Name (as in the module before it was converted), modulation and frozen values of every modulated weight."""
+    for name, part in module.named_modules():
+        prefix = f"{name}." if name else ""
+        if isinstance(part, ConvertedLinear):
+            yield f"{prefix}weight", part, part.frozen.get_buffer("weight")
+        elif parametrize.is_parametrized(part):
+            lists: Any = part.parametrizations
+            for tensor_name, chain in lists.items():
+                if isinstance(chain[0], WeightModulation):
+                    yield f"{prefix}{tensor_name}", chain[0], chain.original
+
+
+def frozen_values(module: nn.Module) -> dict[str, Tensor]:
+    """All values a conversion left in place, by their names before it; those that come from the seed are left out."""
+    made: set[str] = set(getattr(module, "crwn_made", ()))
+    values = {name: value for name, _, value in modulated_weights(module)}
+    for name, value in module.state_dict(keep_vars=True).items():
+        last = name.rpartition(".")[2]
+        if last not in ("v", "alpha") and ".parametrizations." not in f".{name}":
+            values[name] = value
+    return {name: value.detach() for name, value in values.items() if name not in made}
+
+
+def put_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put stored values in their places again.
+
+    Raises:
+        ModelError: names or shapes are not those of the module.
+    """
+    places = frozen_values(module)
+    if places.keys() != tensors.keys():
+        odd = sorted(places.keys() ^ tensors.keys())
+        differ = ", ".join(odd[:3])
+        raise ModelError(f"stored weights do not fit this module, which differs in {differ}: use the same code")
+    for name, value in tensors.items():
+        if value.shape != places[name].shape:
+            raise ModelError(
+                f"stored weights do not fit this module: {name} has shape {tuple(value.shape)}, "
+                f"here {tuple(places[name].shape)}: use the same code"
+            )
+        places[name].copy_(value)
+    stamp(module)
+
+
+def stamp(module: nn.Module) -> None:
+    """Take fingerprints of what is kept, so that a module with other kept values is told apart."""
+    made: set[str] = set(getattr(module, "crwn_made", ()))
+    for name, modulation, value in modulated_weights(module):
+        if name not in made:
+            found = checksum({"weight": value})
+            owner = modulation.frozen if isinstance(modulation, ConvertedLinear) else modulation
+            owner.fingerprint = found
+    kept = frozen_values(module)
+    description = dict(getattr(module, "crwn_description", {}))
+    description["kept"] = checksum(kept) if kept else None
+    module.crwn_description = description  # type: ignore[assignment]

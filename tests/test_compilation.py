@@ -1,0 +1,50 @@
+"""Compiled learning gives the same numbers, and works without a compiler."""
+
+import pytest
+import torch
+
+from crwn import compilation
+from crwn.compilation import compiled, find_compiler
+from crwn.models import NeuroModResNet
+from crwn.recipe import Recipe
+from crwn.rows import Rows
+from crwn.training import TaskRows, train
+
+
+def test_without_a_compiler_it_says_so_and_goes_on(monkeypatch):
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert find_compiler() is None
+    with pytest.warns(UserWarning, match=r"no C\+\+ compiler found: learning without torch.compile"):
+        same = compiled(torch.square)
+    assert same(torch.tensor(3.0)) == 9.0
+
+
+def test_a_compiler_that_fails_is_named_once(monkeypatch):
+    from torch._dynamo.exc import TorchDynamoException
+
+    def broken(function, **settings):
+        def call(*arguments):
+            raise TorchDynamoException("the compiler is broken\nwith much detail")
+
+        return call
+
+    monkeypatch.setattr(compilation, "find_compiler", lambda: "g++")
+    monkeypatch.setattr(torch, "compile", broken)
+    fast = compiled(torch.square)
+    with pytest.warns(UserWarning, match=r"torch.compile failed \(the compiler is broken"):
+        assert fast(torch.tensor(3.0)) == 9.0
+    assert fast(torch.tensor(2.0)) == 4.0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
+@pytest.mark.filterwarnings("default")
+def test_compiled_learning_equals_eager():
+    model = NeuroModResNet(width=2, classes=2, seed=0, input_shape=(3, 8, 8))
+    generator = torch.Generator().manual_seed(0)
+    rows = Rows(torch.randn(24, 3, 8, 8, generator=generator), torch.arange(24) % 2)
+    recipe = Recipe(optimizer="sgd", rate=0.01, batch_size=12, epochs=2)
+    (eager,) = train(model, [TaskRows("a", rows, 2)], recipe, seed=0)
+    (fast,) = train(model, [TaskRows("a", rows, 2)], recipe.model_copy(update={"compile": True}), seed=0)
+    for name, value in eager.tensors.items():
+        torch.testing.assert_close(fast.tensors[name], value, rtol=1e-3, atol=1e-4)
