@@ -23,14 +23,19 @@ def flatten(contexts: Sequence[Mapping[str, Tensor]], *, only: str | None = None
 
 def centred_cosine(vectors: Tensor, *, mean: Tensor | None = None) -> Tensor:
     """Cosine of every pair of rows after taking off the mean row, `[tasks, tasks]`."""
-    centred = vectors - (vectors.mean(dim=0) if mean is None else mean)
-    unit = centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    unit = _unit(vectors, mean)
     return (unit @ unit.T).clamp(-1.0, 1.0)
 
 
 def nearest(vectors: Tensor, row: int, count: int) -> list[tuple[int, float]]:
     """The rows most like this one with their similarities, most alike first."""
-    alike = centred_cosine(vectors)[row].clone()
+    unit = _unit(vectors, None)
+    alike = (unit @ unit[row]).clamp(-1.0, 1.0)
     alike[row] = -2.0
-    values, rows = alike.topk(min(count, len(vectors) - 1))
+    values, rows = alike.topk(max(0, min(count, len(vectors) - 1)))
     return [(int(i), float(value)) for i, value in zip(rows, values, strict=True)]
+
+
+def _unit(vectors: Tensor, mean: Tensor | None) -> Tensor:
+    centred = vectors - (vectors.mean(dim=0) if mean is None else mean)
+    return centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-12)
