@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from crwn.errors import ContextError, DataError
 from crwn.rows import Rows
@@ -24,9 +24,15 @@ def as_tensor(x: Any, what: str = "inputs") -> Tensor:
     if isinstance(x, Tensor):
         tensor = x.detach().cpu()
     else:
-        array = np.asarray(x)
+        try:
+            array = np.asarray(x)
+        except ValueError:
+            raise DataError(f"{what} must be rows of equally many numbers: some are longer than others") from None
         if array.dtype == object or array.dtype.kind not in "biuf":
             raise DataError(f"{what} must be numbers, got {array.dtype} of shape {array.shape}")
+        if array.dtype != np.uint8:  # also other byte orders and kinds that torch does not have
+            with np.errstate(over="ignore"):  # infinite values are refused later, with their row
+                array = array.astype(np.float32, copy=False)
         tensor = torch.from_numpy(np.ascontiguousarray(array) if array.flags.writeable else array.copy())
     return tensor if tensor.dtype == torch.uint8 else tensor.to(torch.float32)
 
@@ -60,7 +66,9 @@ def collect(data: Any) -> tuple[Tensor, list[Hashable]]:
     rows: list[Tensor] = []
     labels: list[Hashable] = []
     batched = isinstance(data, DataLoader)
-    items = data if batched or not hasattr(data, "__getitem__") else (data[i] for i in range(len(data)))
+    # Every Dataset has __getitem__, but that of an iterable one only raises.
+    in_order = batched or isinstance(data, IterableDataset) or not hasattr(data, "__getitem__")
+    items = data if in_order else (data[i] for i in range(len(data)))
     for item in items:
         if not isinstance(item, tuple | list) or len(item) != 2:
             raise DataError(f"a data set must give pairs of row and label, got {type(item).__name__}")
@@ -70,6 +78,9 @@ def collect(data: Any) -> tuple[Tensor, list[Hashable]]:
         labels.extend(plain_labels(y) if batched else [_plain(y)])
     if not rows:
         raise DataError("the data set is empty: learning needs at least one row")
+    shapes = {tuple(part.shape[1:]) for part in rows}
+    if len(shapes) > 1:
+        raise DataError(f"rows of a data set must have one shape, got {' and '.join(map(str, sorted(shapes)[:2]))}")
     return torch.cat(rows), labels
 
 
@@ -80,9 +91,11 @@ def plain_labels(y: Any) -> list[Hashable]:
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
             raise DataError(f"labels must be one value a row, got shape {y.shape}")
-        return list(y.tolist())
+        return [_plain(label) for label in y.tolist()] if y.dtype == object else list(y.tolist())
     if hasattr(y, "tolist") and not isinstance(y, list | tuple):
-        return list(y.tolist())
+        y = y.tolist()
+    if not isinstance(y, Iterable):
+        raise DataError(f"labels must be one value a row, got {str(y)[:60]}")
     return [_plain(label) for label in y]
 
 
