@@ -96,7 +96,7 @@ class Context:
                     f'context for task "{self.name}" has NaN or infinite numbers in {key}: learn the task again'
                 )
             tensors[key] = tensor
-        classes = tuple(_plain_label(label, self.name) for label in self.classes)
+        classes = tuple(plain_label(label, self.name) for label in self.classes)
         if len(set(classes)) != len(classes):
             raise ContextError(f'classes of task "{self.name}" repeat a label: {_short(classes)}: list each once')
         try:
@@ -468,12 +468,12 @@ def _plain_number(value: object) -> object:
     raise TypeError(f"a {type(value).__name__} is not JSON")
 
 
-def _plain_label(label: object, task: str) -> Hashable:
+def plain_label(label: object, task: str) -> Hashable:
     """NumPy's scalars as Python's own; an error for labels that JSON could not bring back."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, tuple):
-        return tuple(_plain_label(part, task) for part in label)
+        return tuple(plain_label(part, task) for part in label)
     if label is None or type(label) in (str, int, bool) or (type(label) is float and math.isfinite(label)):
         return label
     raise ContextError(

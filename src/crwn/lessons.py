@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from crwn import inputs
-from crwn.context import Context, check_name, now
+from crwn.context import Context, check_name, now, plain_label
 from crwn.errors import ConfigError, DataError
 from crwn.inference import own_entropy
 from crwn.recipe import Recipe, make_recipe
@@ -79,6 +79,8 @@ def make_lesson(
         ready = Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, rows.augment, rows.weight)
     else:
         tensor = inputs.shaped(rows, shape)
+        if sample_weight is not None:
+            raise ConfigError("Rows carry weights of their own: pass them as Rows(weight=...)")
         inputs.check_finite(tensor)
         if len(tensor) != len(labels):
             raise DataError(f"{len(tensor)} rows but {len(labels)} labels: there must be one for each row")
@@ -125,12 +127,11 @@ def _hold_out(
 ) -> tuple[Rows, Rows | None]:
     if validation is None:
         return rows, None
-    if isinstance(validation, tuple):
-        given = inputs.rows_of(validation[0], shape=shape, scaling=scaling)
-        labels = inputs.indices(inputs.plain_labels(validation[1]), classes, task)
-        return rows, Rows(given.x, labels, given.index, given.prepare)
+    if isinstance(validation, tuple | list | Rows | Dataset | DataLoader):
+        return rows, _given(validation, task, classes, shape, scaling)
     if isinstance(validation, bool) or not isinstance(validation, int | float) or not 0 < validation < 1:
-        raise ConfigError(f"validation must be a share between 0 and 1, or (x, y), got {validation!r}")
+        what = validation if isinstance(validation, int | float | str) else type(validation).__name__
+        raise ConfigError(f"validation must be a share between 0 and 1, or data like (x, y), got {what!r}")
     order = torch.from_numpy(named_generator("validation", seed, task).permutation(len(rows)))
     count = round(len(rows) * validation)
     if not 0 < count < len(rows):
@@ -142,6 +143,24 @@ def _hold_out(
 def plan(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
     """The recipe to learn by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
     length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
+def _given(
+    validation: Any,
+    task: str,
+    classes: tuple[Hashable, ...],
+    shape: Sequence[int] | None,
+    scaling: inputs.Scaling,
+) -> Rows:
+    """Validation rows of their own, with the scaling of the task they check."""
+    if isinstance(validation, tuple | list) and len(validation) != 2:
+        raise ConfigError(f"validation data must be (x, y), got {len(validation)} parts")
+    x, y = validation if isinstance(validation, tuple | list) else (validation, None)
+    found, labels = _rows_and_labels(x, y)
+    rows = inputs.rows_of(found, shape=shape, scaling=scaling)
+    if not len(rows):
+        raise DataError(f'the validation data of task "{task}" has no rows')
+    return Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, None, rows.weight)
+
+
     if len(length) == 2:
         raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
     if isinstance(recipe, Recipe):
