@@ -129,7 +129,7 @@ def main() -> None:
     began = time.perf_counter()
     scenario = crwn.make_scenario(options.scenario, tasks=options.tasks)
     curves = compare(scenario, width=options.width, batches=options.batches, every=options.every, rows=options.rows)
-    settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items()}
+    settings = {key: value for key, value in vars(options).items() if key != "out"}
     found = record(curves, [float(goal) for goal in options.goals.split(",")], settings)
     found["seconds"] = round(time.perf_counter() - began, 1)
     options.out.mkdir(parents=True, exist_ok=True)
