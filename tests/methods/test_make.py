@@ -8,6 +8,7 @@ import torch
 from crwn.data import ImageSet
 from crwn.errors import ConfigError
 from crwn.methods import METHODS, Counts, make_method
+from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task, make_scenario
 
@@ -156,6 +157,11 @@ def test_what_is_wrong_is_said_in_one_line(
     for word in words:
         assert word in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_option_hides_a_field_of_the_recipe(name: str) -> None:
+    assert not METHODS[name].Options.model_fields.keys() & Recipe.model_fields.keys()
 
 
 @pytest.mark.parametrize(

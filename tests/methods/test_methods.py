@@ -116,6 +116,7 @@ def test_independent_tasks_are_exactly_what_they_were_after_later_tasks(name: st
         assert torch.equal(value, frozen[key]), key
 
 
+@pytest.mark.slow
 def test_finetune_forgets_and_replay_and_ewc_forget_less() -> None:
     scenario = make_scenario("permuted-digits", tasks=3)
     lost = {}

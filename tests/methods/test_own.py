@@ -65,10 +65,11 @@ def test_the_example_is_short() -> None:
     assert len((EXAMPLES / "own_method.py").read_text().splitlines()) < 70
 
 
+@pytest.mark.slow
 def test_own_method_and_own_scenario_run_from_the_command_line(installed: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(installed), str(EXAMPLES), os.environ.get("PYTHONPATH", "")])
     scenario = EXAMPLES / "own_scenario.toml"
-    options = ["--tasks", "2", "--batches", "30", "--size", "512", "--out", str(tmp_path / "run"), "--json"]
+    options = ["--tasks", "2", "--batches", "80", "--size", "512", "--out", str(tmp_path / "run"), "--json"]
     done = subprocess.run(
         [sys.executable, "-c", "from crwn.cli import main; main()", "run", str(scenario), "biases", *options],
         env=os.environ | {"PYTHONPATH": paths},

@@ -34,7 +34,7 @@ class NeuroModNetMethod(Independent):
         activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
         start: Literal["uniform", "ones"] = "uniform"
         start_scale: float = Field(1.0, gt=0)
-        momentum: float = Field(0.1, gt=0, le=1, description="of the batch-norm statistics, on images")
+        statistics_momentum: float = Field(0.1, gt=0, le=1, description="of the batch-norm statistics, on images")
         depth: int = Field(DEPTH, ge=1, description="hidden layers")
         recipe: Literal["paper", "best"] = "paper"
 
@@ -76,7 +76,7 @@ class NeuroModNetMethod(Independent):
             seed=self.seed,
             stem=shape["stem"],
             input_shape=(channels, height, width),
-            momentum=options.momentum,
+            momentum=options.statistics_momentum,
             modulation=options.modulation,
             start=options.start,
             start_scale=options.start_scale,
