@@ -71,16 +71,17 @@ def make_lesson(
     """Check one task's data; `known` are the classes and scaling of a task that is resumed."""
     check_name(task)
     rows, labels = _rows_and_labels(x, y)
-    classes = known[0] if known else inputs.classes_of(labels)
+    # Labels that a context cannot keep are refused now, not after learning.
+    classes = known[0] if known else tuple(plain_label(label, task) for label in inputs.classes_of(labels))
     if len(classes) > outputs:
         raise DataError(f'task "{task}" has {len(classes)} classes, this model has {outputs} outputs: make a wider one')
     if isinstance(rows, Rows):
         scaling = inputs.NO_SCALING
         ready = Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, rows.augment, rows.weight)
     else:
-        tensor = inputs.shaped(rows, shape)
         if sample_weight is not None:
             raise ConfigError("Rows carry weights of their own: pass them as Rows(weight=...)")
+        tensor = inputs.shaped(rows, shape)
         inputs.check_finite(tensor)
         if len(tensor) != len(labels):
             raise DataError(f"{len(tensor)} rows but {len(labels)} labels: there must be one for each row")
@@ -140,9 +141,6 @@ def _hold_out(
     return rows.select(order[count:]), Rows(held.x, held.y, held.index, held.prepare, None, held.weight)
 
 
-def plan(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
-    """The recipe to learn by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
-    length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
 def _given(
     validation: Any,
     task: str,
@@ -163,6 +161,9 @@ def _given(
 
     if len(length) == 2:
         raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
+def plan(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
+    """The recipe to learn by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
+    length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
     if isinstance(recipe, Recipe):
         chosen = recipe.model_dump()
     elif recipe in (None, "best", "paper"):
