@@ -26,7 +26,7 @@ from crwn.models import fingerprint
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.similarity import flatten, nearest
-from crwn.training import Callback, mixed_logits, predict_logits
+from crwn.training import Callback, mixed_logits, predict_logits, replica
 
 
 class Learner:
@@ -77,8 +77,11 @@ class Learner:
         if bank is None or "://" in str(bank):
             return open_bank(None if bank is None else str(bank), store=store, model=self.fingerprint)
         self.folder = Path(bank)
+        kept = self.folder / model_folder.BANK
+        if kept.exists():  # a bank of another model is refused before anything is written beside it
+            open_bank(kept, model=self.fingerprint).close()
         model_folder.write_description(self.folder, self.model)
-        return open_bank(self.folder / model_folder.BANK, store=store, model=self.fingerprint)
+        return open_bank(kept, store=store, model=self.fingerprint)
 
     @property
     def tasks(self) -> list[str]:
@@ -192,6 +195,8 @@ class Learner:
         self, lesson: lessons.Lesson, start: str | None, old: Context | None
     ) -> list[Mapping[str, Tensor]] | None:
         if old is not None:
+            if start is not None:
+                raise ConfigError(f'both resume and start="{start}" are asked for: resume goes on from its own context')
             return [old.tensors]
         if start is None:
             return None
@@ -211,8 +216,10 @@ class Learner:
         callbacks: Sequence[Callback],
     ) -> list[Context]:
         kept: list[Context] = []
+        with self._busy:  # a prediction in another thread has its own context inside the model at this moment
+            model = replica(self.model)
         work = [
-            Work(self.model, [lesson.task for lesson in group], plan, self.seed, start, self.device)
+            Work(model, [lesson.task for lesson in group], plan, self.seed, start, self.device)
             for group, start in zip(groups, starts, strict=True)
         ]
         with lessons.progress_bar(groups, plan, shown=progress) as tell:
@@ -342,14 +349,17 @@ class Learner:
         names = self.tasks
         if not names:
             return None
-        sample = rows.select(torch.arange(min(len(rows), 512)))
+        # Spread over all rows: data that come sorted by class begin with one class only.
+        sample = rows.select(torch.arange(0, len(rows), max(1, len(rows) // 512))[:512])
         losses = {}
         for name in names:
             tensors, facts = self._resident.take_with_facts([name])
-            if len(facts[name].classes) < int(sample.labels(slice(None)).max()) + 1:
+            classes = len(facts[name].classes)
+            if classes < int(sample.labels(slice(None)).max()) + 1:
                 continue
             with self._busy:
-                logits = predict_logits(self.model, {key: value[0] for key, value in tensors.items()}, sample)
+                own = {key: value[0] for key, value in tensors.items()}
+                logits = predict_logits(self.model, own, sample, classes=classes)
             losses[name] = float(torch.nn.functional.cross_entropy(logits, sample.labels(slice(None))))
         return min(losses, key=losses.__getitem__) if losses else None
 
@@ -381,12 +391,13 @@ class Learner:
         """A plain `nn.Module` with this task's context baked in: raw rows in, logits of its classes out."""
         context = self.bank.get(task)
         classes = len(context.classes)
-        return merged(
-            self.model,
-            context.tensors,
-            scaling=_scaling(context.info),
-            classes=classes if classes < self.outputs else None,
-        )
+        with self._busy:
+            return merged(
+                self.model,
+                context.tensors,
+                scaling=_scaling(context.info),
+                classes=classes if classes < self.outputs else None,
+            )
 
     def forget(self, task: str) -> None:
         """Drop a task for good."""
@@ -441,9 +452,13 @@ def _scaling(info: Mapping[str, Any]) -> inputs.Scaling:
 
 
 def _scaled(rows: Rows, scaling: inputs.Scaling) -> Rows:
-    if not isinstance(rows.prepare, inputs.Standardise) or scaling == inputs.NO_SCALING:
+    """Rows as this task scales them, on top of what prepares them (nothing, for rows handed over as arrays)."""
+    if scaling == inputs.NO_SCALING:
         return rows
-    return Rows(rows.x, rows.y, rows.index, inputs.Standardise(scaling), None, rows.weight)
+    prepare, standardise = rows.prepare, inputs.Standardise(scaling)
+    if not (isinstance(prepare, inputs.Standardise) and (prepare.mean, prepare.std) == inputs.NO_SCALING):
+        return Rows(rows.x, rows.y, rows.index, lambda batch: standardise(prepare(batch)), None, rows.weight)
+    return Rows(rows.x, rows.y, rows.index, standardise, None, rows.weight)
 
 
 def _in_parts(names: list[str], size: int) -> Iterator[list[str]]:
