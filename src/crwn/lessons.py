@@ -77,10 +77,10 @@ def make_lesson(
         raise DataError(f'task "{task}" has {len(classes)} classes, this model has {outputs} outputs: make a wider one')
     if isinstance(rows, Rows):
         scaling = inputs.NO_SCALING
-        ready = Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, rows.augment, rows.weight)
-    else:
         if sample_weight is not None:
             raise ConfigError("Rows carry weights of their own: pass them as Rows(weight=...)")
+        ready = Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, rows.augment, rows.weight)
+    else:
         tensor = inputs.shaped(rows, shape)
         inputs.check_finite(tensor)
         if len(tensor) != len(labels):
@@ -159,11 +159,11 @@ def _given(
     return Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, None, rows.weight)
 
 
-    if len(length) == 2:
-        raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
 def plan(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
     """The recipe to learn by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
     length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
+    if len(length) == 2:
+        raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
     if isinstance(recipe, Recipe):
         chosen = recipe.model_dump()
     elif recipe in (None, "best", "paper"):
