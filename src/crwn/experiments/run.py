@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from crwn.errors import CRWNError
+from crwn.errors import ConfigError, CRWNError
 from crwn.experiments import metrics
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder
@@ -38,6 +38,8 @@ def run(config: RunConfig, folder: Path, *, watcher: Watcher | None = None, dead
     files = RunFolder(folder)
     if files.holds(config) and (done := files.result()) is not None:
         return done
+    if config.engine != "local":
+        raise ConfigError(f"runs cannot use --engine {config.engine} yet: leave it out, or use --engine local")
     # Names and options are checked before any folder is made.
     work = _Work(config, files, watcher, deadline)
     with files.locked():
