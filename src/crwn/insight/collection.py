@@ -124,6 +124,10 @@ def from_run(folder: Path) -> Collection:
             "give a run of neuromodnet or flynet"
         )
     model = getattr(bench.method, "model", None)
+    if isinstance(model, nn.Module):
+        # Files keep tensors in no order of meaning; the model's goes from input to output.
+        order = [name for name in context_tensors(model) if name in states[0]]
+        states = [{name: state[name] for name in [*order, *sorted(state.keys() - set(order))]} for state in states]
     return Collection(
         f"{bench.scenario.name}, {said['method']} {said['size']}",
         [task.name for task in tasks],

@@ -1,0 +1,96 @@
+"""The atlas of real contexts: learned rotations of handwritten digits."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import crwn
+from crwn.cli import app
+from crwn.errors import ConfigError, DataError
+from crwn.experiments import make_config, run
+from crwn.insight import Collection, collect, make_atlas
+from crwn.insight.collection import factors_from_names
+
+
+@pytest.fixture(scope="module")
+def rotations(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of eighteen rotations, 20 degrees apart."""
+    folder = tmp_path_factory.mktemp("runs") / "seed-0"
+    scenario = folder.parent / "turned.toml"
+    scenario.write_text('kind = "rotated"\ndata = "digits"\nstep = 20\nbatches = 150\n')
+    run(make_config(scenario=str(scenario), method="neuromodnet", size="256", threads=1), folder)
+    return folder
+
+
+def test_rotations_make_a_ring(rotations: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["atlas", str(rotations), "--out", str(tmp_path), "--permutations", "999", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["tasks"] == 18
+    by_angle = {step["distance"]: step["mean"] for step in found["similarity_by"]["angle"]}
+    assert by_angle[20] > max(by_angle[60], by_angle[100])
+    tests = {(one["layer"], one["measure"]): one for one in found["tests"] if one["structure"] == "angle"}
+    assert tests["all", "cosine"]["p_value"] < 0.05
+    assert tests["all", "effect"]["p_value"] < 0.01
+    assert found["rings"]["effect"] > 0.7
+    assert {Path(path).name for path in found["files"]} >= {
+        "similarity.png",
+        "similarity.svg",
+        "tree.png",
+        "map-contexts.png",
+        "map-effect.svg",
+        "inputs.png",
+        "by-angle.png",
+        "alpha.png",
+        "tasks.csv",
+        "similarity.csv",
+        "atlas.json",
+    }
+    assert all(Path(path).stat().st_size > 0 for path in found["files"])
+
+
+def test_tables_hold_every_task(rotations: Path, tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, ["atlas", str(rotations.parent), "--permutations", "99", "--out", str(tmp_path)])
+    assert done.exit_code == 0, done.output
+    assert "ring on the map of effect" in done.stdout
+    with (tmp_path / "tasks.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["task"] for row in rows] == [f"rotate-{20 * k:03d}" for k in range(18)]
+    assert sorted(int(row["place_in_tree"]) for row in rows) == list(range(18))
+    assert {float(row["angle"]) for row in rows} == {20.0 * k for k in range(18)}
+
+
+def test_a_model_folder_has_an_atlas_too(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(120, 9)).astype("float32")
+    with crwn.Learner(crwn.NeuroModNet(9, (32,), 2, seed=0), bank=tmp_path / "m.crwn") as learner:
+        learner.learn_many({f"column {i}": (x, x[:, i] > 0) for i in range(5)}, batches=30, progress=False)
+    found = collect(tmp_path / "m.crwn")
+    assert found.names == [f"column {i}" for i in range(5)]
+    assert found.factors == [{"number": float(i)} for i in range(5)]
+    atlas = make_atlas(found, permutations=99)
+    assert atlas.rings == {}
+    assert {test.structure for _, _, test in atlas.tests} == {"number"}
+
+
+def test_methods_that_keep_no_contexts_and_other_folders_are_refused(tmp_path: Path) -> None:
+    run(make_config(scenario="rotated-digits", method="finetune", size="16", tasks=2, batches=2), tmp_path / "run")
+    with pytest.raises(DataError, match="keeps nothing for each task alone"):
+        collect(tmp_path / "run")
+    with pytest.raises(ConfigError, match="neither a model nor a run"):
+        collect(tmp_path)
+    with pytest.raises(ConfigError, match="no such folder"):
+        collect(tmp_path / "nowhere")
+    with pytest.raises(DataError, match="at least 3"):
+        make_atlas(Collection("two", ["a", "b"], [{}, {}]))
+
+
+def test_factors_told_by_names() -> None:
+    assert factors_from_names(["rotate-10", "rotate-350.5"]) == [{"angle": 10.0}, {"angle": 350.5}]
+    assert factors_from_names(["site 1", "site 2"]) == [{"number": 1.0}, {"number": 2.0}]
+    assert factors_from_names(["site 1", "place 2"]) == [{}, {}]
