@@ -1,9 +1,10 @@
-"""How well and how fast a group's task is inferred: every context tried, or a few that gradients point to.
+"""How well and how fast a group's task is inferred: every context tried, or a few that are likely.
 
     python benchmarks/task_inference.py permuted-mnist --tasks 100 --size 1024 --batches 1000 --json record.json
 
-Some tasks of the scenario are left unlearned: how often "none of these" is said of them, and of learned ones, is
-counted too. `--cost-tasks` measures the time with that many contexts (learned ones with noise, under new names).
+"sketch" tries only the contexts whose own rows were most like the group, "one-shot" those that gradients of a mixture
+of all contexts point to. Some tasks of the scenario are left unlearned: how often "none of these" is said of them, and
+of learned ones, is counted too. `--cost-tasks` measures the time with that many contexts (learned ones with noise).
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from crwn.rows import named_generator
 from crwn.scenarios import Scenario
 
 GROUPS = (1, 4, 16, 64)
-METHODS = ("exhaustive", "one-shot")
+METHODS = ("exhaustive", "sketch", "one-shot")
 
 
-def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], trials: int) -> dict[str, Any]:
+def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], trials: int, keep: int) -> dict[str, Any]:
     """Share of right answers by group size and method, over groups drawn from all learned tasks' test rows."""
     found: dict[str, Any] = {}
     for size in GROUPS:
@@ -40,7 +41,7 @@ def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], tri
             task = scenario[int(random.choice(learned))]
             rows = task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
             for method in METHODS:
-                ranking = learner.infer_task(rows, method=method)  # type: ignore[arg-type]
+                ranking = learner.infer_task(rows, method=method, keep=keep)  # type: ignore[arg-type]
                 right[method] += ranking[0].task == task.name
                 if method == "exhaustive":
                     strange += bool(none_fits(ranking))
@@ -105,6 +106,7 @@ def main() -> None:
     parser.add_argument("--weights", default="gaussian")
     parser.add_argument("--batches", type=int, default=200)
     parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--keep", type=int, default=24, help="how many likely contexts are tried")
     parser.add_argument("--cost-tasks", type=int, default=1000)
     parser.add_argument("--model", type=Path, help="a model folder to keep the tasks in, or to take them from")
     parser.add_argument("--json", type=Path, help="write the record here")
@@ -130,11 +132,12 @@ def main() -> None:
         "weights": given.weights,
         "batches": given.batches,
         "trials": given.trials,
+        "keep": given.keep,
         "threads": torch.get_num_threads(),
         "cores": os.cpu_count(),
         "torch": torch.__version__,
         "seconds_learning": round(learning, 1),
-        "right_percent": accuracies(learner, every, learned, given.trials),
+        "right_percent": accuracies(learner, every, learned, given.trials, given.keep),
         "none_said_of_strangers_percent": strangers(learner, every, left_out, given.trials) if left_out else None,
         "milliseconds": {str(count): cost(learner, every, count) for count in sorted({len(learned), given.cost_tasks})},
     }

@@ -11,17 +11,19 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from crwn.bank import ResidentStack
+from crwn.bank.resident import Facts
 from crwn.rows import Rows
+from crwn.sketch import likely
 from crwn.stacked import stacked
 
-Method = Literal["auto", "exhaustive", "one-shot"]
-METHODS: tuple[Method, ...] = ("auto", "exhaustive", "one-shot")
+Method = Literal["auto", "exhaustive", "sketch", "one-shot"]
+METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
 # Up to so many tasks, trying all of them takes no longer than choosing which to try.
 FEW = 64
 # Rows of a task are never quite like those it learned from: this share of their deviation is not held against it.
 TOLERANCE = 0.1
-# Below this fit the best task is called a stranger; rows of a task itself fall below it about once in a hundred groups.
-STRANGER = 0.01
+# Below this fit the best task is called a stranger; a task's own rows fall below it in about one group of fifty.
+STRANGER = 0.02
 
 ScalingOf = Callable[[Mapping[str, Any]], tuple[float, float]]
 
@@ -125,6 +127,10 @@ def rank_tasks(
         scaling = torch.tensor([scaling_of(facts[name].info) for name in some])
         spread = (len(some), *[1] * x.ndim)
         scaled = (x[None] - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
+        # Rows in a larger unit than the task's own would make it surer than it is.
+        loud = scaled.flatten(1).square().mean(dim=1).sqrt().clamp_min(1.0)
+        measured = (scaling != torch.tensor([0.0, 1.0])).any(dim=1)
+        scaled = scaled / torch.where(measured, loud, 1.0).view(spread)
         entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])
         for name, value in zip(some, entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist(), strict=True):
             found.append(TaskScore(name, 1.0 - value, fit_of(value, len(x), facts[name].info.get("own_entropy"))))
@@ -219,10 +225,23 @@ class _Stacks:
         parts = []
         for at in range(0, len(self.names), self.size):
             tensors, scaling, _ = self._part(at)
-            stacked = {**tensors, "": scaling}
-            products = [stacked[key].reshape(len(scaling), -1) @ value.flatten() for key, value in gradients.items()]
+            every = {**tensors, "": scaling}
+            products = [every[key].reshape(len(scaling), -1) @ value.flatten() for key, value in gradients.items()]
             parts.append(torch.stack(products).sum(dim=0))
         return torch.cat(parts)
+
+
+def choose_by_sketch(
+    resident: ResidentStack, names: Sequence[str], rows: Rows, scaling_of: ScalingOf, *, keep: int
+) -> list[str]:
+    """The tasks whose own rows these are most like, by the sketches that contexts keep."""
+    size = min(1024, resident.capacity)
+    facts: dict[str, Facts] = {}
+    for at in range(0, len(names), size):
+        facts |= resident.facts(names[at : at + size])
+    sketches = [facts[name].info.get("sketch") for name in names]
+    scalings = torch.tensor([scaling_of(facts[name].info) for name in names])
+    return [names[i] for i in likely(rows.inputs(slice(None)), sketches, scalings, keep)]
 
 
 def infer_task(
@@ -233,9 +252,15 @@ def infer_task(
     scaling_of: ScalingOf,
     *,
     method: Method = "auto",
-    keep: int | None = None,
+    keep: int = 24,
 ) -> list[TaskScore]:
-    """Tasks ranked for the rows as a group, best first: all of them, or the few that gradients point to."""
-    if method == "one-shot" or (method == "auto" and len(names) > FEW):
-        names = choose_tasks(model, resident, names, rows, scaling_of, keep=keep or 16 + len(names) // 50)
+    """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
+
+    "sketch" takes those whose own rows were most like these; "one-shot" those that gradients of a mixture of all
+    contexts point to. "auto" tries everything where tasks are few, and goes by sketches where they are many.
+    """
+    if method == "one-shot":
+        names = choose_tasks(model, resident, names, rows, scaling_of, keep=keep)
+    elif method == "sketch" or (method == "auto" and len(names) > FEW):
+        names = choose_by_sketch(resident, names, rows, scaling_of, keep=keep)
     return rank_tasks(model, resident, names, rows, scaling_of)

@@ -78,7 +78,8 @@ class Learner:
             return open_bank(None if bank is None else str(bank), store=store, model=self.fingerprint)
         self.folder = Path(bank)
         kept = self.folder / model_folder.BANK
-        if kept.exists():  # a bank of another model is refused before anything is written beside it
+        if kept.exists() and not (self.folder / model_folder.DESCRIPTION).exists():
+            # A bank of another model is refused before anything is written beside it.
             open_bank(kept, model=self.fingerprint).close()
         model_folder.write_description(self.folder, self.model)
         return open_bank(kept, store=store, model=self.fingerprint)
@@ -326,12 +327,15 @@ class Learner:
         held = f"{len(self.bank)} tasks" if first else "no tasks yet"
         raise TaskError(f"this learner has {held}: say which with task=, or pass infer_task=True")
 
-    def infer_task(self, x: Any, *, tasks: Sequence[str] | None = None, method: Method = "auto") -> list[TaskScore]:
+    def infer_task(
+        self, x: Any, *, tasks: Sequence[str] | None = None, method: Method = "auto", keep: int = 24
+    ) -> list[TaskScore]:
         """Tasks ranked by how well they fit these rows as a group, best first, each with a score in 0..1.
 
         The right context gives the surest outputs: the score is one minus the mean output entropy, divided by
-        the log of the task's class count. "exhaustive" tries every context; "one-shot" first lets gradients of a
-        mixture of all contexts choose a few, and ranks those; "auto" takes the latter for many tasks.
+        the log of the task's class count. "exhaustive" tries every context; "sketch" only those whose own rows
+        were most like these, "one-shot" those that gradients of a mixture of all contexts point to; "auto" is
+        exhaustive for few tasks and goes by sketches for many. `keep` is how many of those are tried.
         """
         if method not in METHODS:
             raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
@@ -342,7 +346,7 @@ class Learner:
         if not names:
             raise TaskError("this learner has no tasks yet: teach it one first")
         with self._busy:
-            return infer_task(self.model, self._resident, names, rows, _scaling, method=method)
+            return infer_task(self.model, self._resident, names, rows, _scaling, method=method, keep=keep)
 
     def best_start(self, rows: Rows) -> str | None:
         """The task whose predictions fit these labelled rows best; None when there is no task yet."""

@@ -18,6 +18,7 @@ from crwn.errors import ConfigError, DataError
 from crwn.inference import own_entropy
 from crwn.recipe import Recipe, make_recipe
 from crwn.rows import Rows, named_generator
+from crwn.sketch import make_sketch
 from crwn.stacking import in_groups, model_stack_size
 from crwn.training import Callback, Learned, Step, TaskRows, accuracy, predict_logits
 
@@ -50,6 +51,7 @@ class Lesson:
             "seconds": round(learned.seconds, 3),
             "scaling": list(self.scaling),
             "own_entropy": own_entropy(logits),
+            "sketch": make_sketch(sample.inputs(slice(None))),
             "training_accuracy" if held is None else "accuracy": right,
             **self.info,
         }

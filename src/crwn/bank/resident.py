@@ -76,6 +76,12 @@ class ResidentStack:
             facts = {name: Facts(self._stack.classes(row), self._stack.info(row)) for name, row in rows.items()}
             return self._stack.gather(self._stack.positions(names)), facts
 
+    def facts(self, names: Sequence[str]) -> dict[str, Facts]:
+        """The classes and kept facts of these tasks, without their tensors."""
+        with self._ready(names):
+            rows = {name: self._stack.index(name) for name in dict.fromkeys(names)}
+            return {name: Facts(self._stack.classes(row), self._stack.info(row)) for name, row in rows.items()}
+
     def positions(self, names: Sequence[str]) -> Tensor:
         """The rows of these tasks, `[B]` int64, for `gather`; what was not there is fetched."""
         with self._ready(names):

@@ -34,7 +34,7 @@ export async function showAtlas() {
     circle.addEventListener("keydown", (event) => onKey(event, i));
     return circle;
   });
-  const labels = points.length <= 40 ? points.map((point) => labelOf(point, size)) : [];
+  const labels = points.length <= 60 ? labelsOf(size) : [];
   map.replaceChildren(...circles, ...labels);
   const hint = document.getElementById("atlas-hint");
   const part = atlas.total > points.length ? ` ${points.length} of ${atlas.total.toLocaleString()} tasks are shown.` : "";
@@ -45,11 +45,24 @@ export async function showAtlas() {
   markMap();
 }
 
-function labelOf(point, size) {
-  const label = drawn("text", { x: point.px, y: point.py - size - 4 });
-  label.textContent = point.task.length > 18 ? `${point.task.slice(0, 17)}…` : point.task;
-  label.dataset.task = point.task;
-  return label;
+// Names above or below their points, left out where they would lie over another one.
+function labelsOf(size) {
+  const taken = points.map((point) => [point.px - size, point.py - size, point.px + size, point.py + size]);
+  return points.flatMap((point) => {
+    const text = point.task.length > 18 ? `${point.task.slice(0, 17)}…` : point.task;
+    const half = 2.9 * text.length;
+    const x = Math.min(WIDTH - half - 2, Math.max(half + 2, point.px));
+    for (const y of [point.py - size - 4, point.py + size + 11]) {
+      const box = [x - half, y - 9, x + half, y + 2];
+      if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
+      taken.push(box);
+      const label = drawn("text", { x, y });
+      label.textContent = text;
+      label.dataset.task = point.task;
+      return [label];
+    }
+    return [];
+  });
 }
 
 function onKey(event, i) {
@@ -88,7 +101,7 @@ document.addEventListener("scores", (event) => {
   for (const circle of circles) {
     const score = scores.get(circle.dataset.task);
     const share = score === undefined || high === low ? 0 : (score - low) / (high - low);
-    circle.setAttribute("r", Number(circle.dataset.size) * (1 + 0.9 * share ** 3));
-    circle.classList.toggle("bright", values.length > 1 && share > 0.9);
+    circle.setAttribute("r", Number(circle.dataset.size) * (1 + 0.7 * share ** 4));
+    circle.classList.toggle("bright", values.length > 1 && share === 1);
   }
 });
