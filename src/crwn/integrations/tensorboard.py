@@ -1,0 +1,58 @@
+"""TensorBoard: a callback that writes losses, rates and the size of contexts as they are learned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from crwn.errors import ConfigError, MissingExtraError
+from crwn.training import Step
+
+
+class TensorBoard:
+    """Writes every few steps of every task: `learner.learn(..., callbacks=[TensorBoard("logs")])`.
+
+    Any other logger is a callback too: a function of one `crwn.training.Step` (examples/own_logger.py).
+
+    Args:
+        folder: where TensorBoard looks: `tensorboard --logdir FOLDER`.
+        every: steps between two entries; the last step of a task is always written.
+    """
+
+    def __init__(self, folder: str | Path, *, every: int = 10) -> None:
+        if every < 1:
+            raise ConfigError(f"every must be at least 1, got {every}")
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtraError("writing for TensorBoard", "tensorboard") from None
+        self.every = every
+        self.writer = SummaryWriter(str(folder))
+
+    def __call__(self, step: Step) -> None:
+        last = step.step == step.steps
+        if step.step % self.every and not last:
+            return
+        for i, name in enumerate(step.names):
+            self._write(f"loss/{name}", float(step.losses[i]), step.step)
+            self._write(f"rate/{name}", step.rate, step.step)
+            for tensor, values in step.tensors.items():
+                self._write(f"norm of {tensor}/{name}", float(values[i].detach().norm()), step.step)
+        if last:
+            self.writer.flush()
+
+    def _write(self, what: str, value: float, step: int) -> None:
+        self.writer.add_scalar(what, value, step)
+
+    def close(self) -> None:
+        """Write out what is left; a task's last step has done so already."""
+        self.writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
