@@ -1,13 +1,152 @@
-"""Benchmark mixed."""
+"""`crwn bench mixed`: a batch whose rows belong to different tasks, against one task, a loop over tasks, and PEFT."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from crwn.bench.measure import Figure
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from crwn.bench import peft_peer
+from crwn.bench.measure import Figure, Side, alternately, ratio
+from crwn.context import Context, ContextStack
+from crwn.layers import context_tensors
+from crwn.models import NeuroModNet
+from crwn.rows import named_generator
+from crwn.training import mixed_logits
+from crwn.weights import FrozenWeights
 
 Tell = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Sizes:
+    features: int
+    width: int
+    classes: int
+    rows: int
+    resident: Sequence[int]
+    rounds: int
+    passes: int  # of a fast side in one round
+
+
+FULL = Sizes(784, 1024, 10, 256, (10, 1_000, 10_000), 9, 5)
+QUICK = Sizes(16, 8, 3, 6, (3, 10), 2, 1)
+
+
 def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
-    return []
+    """All figures of `mixed`; those without a number in their name are at the most resident tasks."""
+    sizes = QUICK if quick else FULL
+    model = NeuroModNet(sizes.features, (sizes.width,) * 2, sizes.classes, seed=seed)
+    x = torch.from_numpy(named_generator("bench", seed).standard_normal((sizes.rows, sizes.features), "float32"))
+    most = max(sizes.resident)
+    tell(f"mixed: making {most:,} contexts")
+    stack = make_stack(model, most, seed=seed)
+    plain = plain_network(model)
+    sides: dict[str, Side] = {"plain": partial(_repeat, partial(_plain, plain, x), sizes.passes)}
+    for count in sizes.resident:
+        names = chosen_tasks(stack, count, sizes.rows, seed=seed)
+        part = stack if count == most else make_stack(model, count, seed=seed)
+        sides[f"mixed {count}"] = partial(_repeat, partial(mixed, model, part, names, x), sizes.passes)
+    names = chosen_tasks(stack, most, sizes.rows, seed=seed)
+    sides["loop"] = partial(_repeat, partial(_loop, model, stack, names, x), 1)
+    tell("mixed: making PEFT's adapters")
+    peers = peft_peer.sides(plain, x, adapters=min(most, sizes.rows), note=note)
+    sides |= {name: partial(_repeat, side, 1) for name, side in peers.items()}
+    tell(f"mixed: measuring {', '.join(sides)}")
+    with torch.no_grad():
+        taken = alternately(sides, sizes.rounds)
+    return list(_figures(sizes, taken))
+
+
+def _figures(sizes: Sizes, taken: dict[str, list[float]]) -> Iterable[Figure]:
+    most = max(sizes.resident)
+    facts: dict[str, float] = {"rows": sizes.rows, "width": sizes.width}
+    ours = taken[f"mixed {most}"]
+    speed = {"rows_a_second": sizes.rows / sorted(ours)[len(ours) // 2]}
+    for count in sizes.resident:
+        what = f"rows a second, every row with its own of {count:,} resident tasks, over the plain frozen network"
+        some = taken[f"mixed {count}"]
+        extra = facts | {"resident": count, "rows_a_second": sizes.rows / sorted(some)[len(some) // 2]}
+        yield ratio(f"mixed.vs_plain_{count}", what, slower=taken["plain"], faster=some, facts=extra)
+    facts = facts | {"resident": most} | speed
+    what = f"rows a second with {most:,} resident tasks over"
+    yield ratio("mixed.vs_plain", f"{what} the plain frozen network", slower=taken["plain"], faster=ours, facts=facts)
+    yield ratio(
+        "mixed.vs_loop", f"{what} a loop over the batch's tasks", slower=taken["loop"], faster=ours, facts=facts
+    )
+    for name, figure, words in (
+        ("peft lora", "vs_peft", "PEFT's mixed batch (LoRA of rank 1, adapter_names)"),
+        ("peft ia3", "vs_peft_ia3_switched", "PEFT's IA3 adapters switched per task"),
+    ):
+        if name in taken:
+            own = facts | ({"adapters": min(most, sizes.rows)} if name.startswith("peft") else {})
+            yield ratio(f"mixed.{figure}", f"{what} {words}", slower=taken[name], faster=ours, facts=own)
+
+
+def make_stack(model: nn.Module, count: int, *, seed: int) -> ContextStack:
+    """Contexts of so many tasks: the model's start, varied at random."""
+    start = context_tensors(model)
+    stack = ContextStack({key: tuple(value.shape) for key, value in start.items()}, capacity=count)
+    dice = named_generator("contexts", seed)
+    for number in range(count):
+        tensors = {
+            key: value + 0.1 * torch.from_numpy(dice.standard_normal(tuple(value.shape), "float32"))
+            if value.ndim
+            else value
+            for key, value in start.items()
+        }
+        stack.append(Context(f"task {number}", tensors, (0, 1), "bench"))
+    return stack
+
+
+def chosen_tasks(stack: ContextStack, count: int, rows: int, *, seed: int) -> list[str]:
+    """A task for every row: all different where there are enough."""
+    dice = named_generator("rows", seed, count)
+    picked = dice.choice(count, size=rows, replace=count < rows)
+    return [stack.names[i] for i in picked.tolist()]
+
+
+def plain_network(model: NeuroModNet) -> nn.Sequential:
+    """The frozen weights as ordinary linear layers, without any modulation."""
+    parts: list[nn.Module] = []
+    for layer in model.layers:
+        frozen = layer.frozen
+        assert isinstance(frozen, FrozenWeights)
+        weight = frozen.dense()
+        linear = nn.Linear(weight.shape[1], weight.shape[0], bias=False)
+        linear.weight = nn.Parameter(weight, requires_grad=False)
+        parts += [linear, nn.ReLU()]
+    return nn.Sequential(*parts[:-1]).eval()
+
+
+def mixed(model: nn.Module, stack: ContextStack, names: Sequence[str], x: Tensor) -> Tensor:
+    """Our side, from names to logits: look the rows up, gather their contexts, one pass."""
+    return mixed_logits(model, stack.gather(stack.positions(names)), x)
+
+
+def _plain(plain: nn.Module, x: Tensor) -> Tensor:
+    out: Tensor = plain(x)
+    return out
+
+
+def _loop(model: nn.Module, stack: ContextStack, names: Sequence[str], x: Tensor) -> Tensor:
+    """The rows of one task after another."""
+    groups: dict[str, list[int]] = {}
+    for at, name in enumerate(names):
+        groups.setdefault(name, []).append(at)
+    out: list[Tensor] = []
+    for name, rows in groups.items():
+        out.append(functional_call(model, stack.row(stack.index(name)), (x[rows],)))
+    return torch.cat(out)
+
+
+def _repeat(side: Callable[[], Tensor], passes: int) -> float:
+    began = time.perf_counter()
+    for _ in range(passes):
+        side()
+    return (time.perf_counter() - began) / passes

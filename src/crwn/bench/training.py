@@ -1,13 +1,210 @@
-"""Benchmark training."""
+"""`crwn bench training`: seconds a task takes, against a paper-style implementation, dense weights and torch.mm."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from crwn.bench.measure import Figure
+import torch
+
+from crwn.bench import avalanche_peer
+from crwn.bench.measure import Figure, Side, alternately, ratio
+from crwn.bench.paper_style import BATCH, PaperStyle
+from crwn.data import ImageSet, load
+from crwn.models import NeuroModNet
+from crwn.recipe import make_recipe
+from crwn.scenarios import Scenario, make_scenario
+from crwn.stacking import model_stack_size
+from crwn.training import Step, TaskRows, accuracy, predict_logits, train
 
 Tell = Callable[[str], None]
+# What a task takes in the paper: both sides are measured on a part of this and extrapolated in the same way.
+TASK_BATCHES = 1000
+SKIP = 2
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is measured: the figures keep their names whatever the widths are."""
+
+    data: str
+    rounds: int
+    widths: dict[str, int]  # by the name in the figure
+    ours: int  # batches measured of a 256-wide stack; fewer of wider ones
+    theirs: int
+    workers: Sequence[int] = (0, 2)
+
+
+FULL = Sizes("mnist", 5, {n: int(n) for n in ("256", "1024", "4096", "16384")}, 60, 60)
+QUICK = Sizes("digits", 2, {"256": 16, "1024": 24, "4096": 32, "16384": 48}, 4, 2, (0,))
 
 
 def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
-    return []
+    """All figures of `training`."""
+    sizes = QUICK if quick else FULL
+    images = load(sizes.data)
+    scenario = make_scenario(f"rotated-{sizes.data}", seed=seed, tasks=16)
+    figures = []
+    for name, kind in (("256", "gaussian"), ("1024", "gaussian"), ("4096", "hadamard")):
+        tell(f"training: {kind} FC{sizes.widths[name]} against the paper-style implementation")
+        figures.append(_against_paper_style(sizes, images, scenario, name, kind, seed))
+    for name in ("1024", "4096", "16384"):
+        tell(f"training: Hadamard against dense at {sizes.widths[name]}")
+        figures.append(_against_dense(sizes, scenario, name, seed))
+    for name in ("1024", "4096"):
+        tell(f"training: FC{sizes.widths[name]} against torch.mm")
+        figures += _roofline(sizes, scenario, name, seed)
+    tell("training: against Avalanche's loop")
+    found = avalanche_peer.measure(scenario, sizes.widths["1024"], rounds=sizes.rounds, quick=quick, seed=seed)
+    if isinstance(found, str):
+        note(found)
+    else:
+        figures.append(found)
+    return figures
+
+
+class Stacked:
+    """Our side: as many tasks at once as the stacking rule says."""
+
+    def __init__(self, scenario: Scenario, width: int, kind: str, batches: int, seed: int) -> None:
+        (features,) = scenario.input_shape
+        self.model = NeuroModNet(features, (width, width), scenario.num_classes, seed=seed, weights=kind)
+        self.stack = min(len(scenario), model_stack_size(self.model, batch_size=BATCH))
+        self.tasks = [TaskRows(task.name, task.train, len(task.classes)) for task in scenario[: self.stack]]
+        self.test = scenario[0].test
+        self.batches = batches
+        self.seed = seed
+
+    def seconds_per_step(self) -> float:
+        """Of the whole stack; the first steps are not counted."""
+        marks: list[float] = []
+
+        def mark(step: Step) -> None:
+            marks.append(time.perf_counter())
+
+        recipe = make_recipe(batches=self.batches + SKIP)
+        self.learned = train(self.model, self.tasks, recipe, seed=self.seed, callbacks=[mark])
+        return (marks[-1] - marks[SKIP - 1]) / self.batches
+
+    def seconds_per_task(self) -> float:
+        """Training of 1,000 batches shared out among the stack's tasks, and one task's evaluation."""
+        step = self.seconds_per_step()
+        began = time.perf_counter()
+        accuracy(predict_logits(self.model, self.learned[0].tensors, self.test), self.test.labels(slice(None)))
+        return TASK_BATCHES * step / self.stack + time.perf_counter() - began
+
+
+def _fewer(most: int, width: int, least: int) -> int:
+    """Batches worth measuring: fewer where one takes long."""
+    return max(least, most * 256 // width)
+
+
+def _against_paper_style(sizes: Sizes, images: ImageSet, scenario: Scenario, name: str, kind: str, seed: int) -> Figure:
+    width = sizes.widths[name]
+    ours = Stacked(scenario, width, kind, _fewer(sizes.ours, width, min(sizes.ours, 20)), seed)
+    dense = NeuroModNet(images.features, (width, width), scenario.num_classes, seed=seed)
+    batches = _fewer(sizes.theirs, width, min(sizes.theirs, 8))
+    sides: dict[str, Side] = {"ours": ours.seconds_per_task}
+    for workers in sizes.workers:
+        peer = PaperStyle(dense, images, angle=30.0, workers=workers)
+        sides[f"{workers} workers"] = lambda peer=peer: peer.seconds_per_task(  # type: ignore[misc]
+            batches=batches, of=TASK_BATCHES, test_batches=batches
+        )
+    taken = alternately(sides, sizes.rounds)
+    # The peer gets the number of DataLoader workers that suits this machine best.
+    best = min((side for side in taken if side != "ours"), key=lambda side: sorted(taken[side])[sizes.rounds // 2])
+    words = "" if kind == "gaussian" else f"_{kind}"
+    return ratio(
+        f"training.fc{name}{words}_vs_paper_style",
+        f"seconds a task at the paper's protocol: a paper-style implementation over ours, {kind}, stacked",
+        slower=taken[best],
+        faster=taken["ours"],
+        facts={
+            "width": width,
+            "stack": ours.stack,
+            "batches_measured": {"ours": ours.batches, "theirs": batches},
+            "batches_a_task": TASK_BATCHES,
+            "workers": best,
+            "seconds_by_side": {side: sorted(times)[len(times) // 2] for side, times in taken.items()},
+        },
+    )
+
+
+def _against_dense(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> Figure:
+    width = sizes.widths[name]
+    hadamard = Stacked(scenario, width, "hadamard", _fewer(sizes.ours, width, min(sizes.ours, 20)), seed)
+    dense = Stacked(scenario, width, "gaussian", _fewer(sizes.ours, width, 2), seed)
+    rounds = sizes.rounds if width <= 4096 else min(3, sizes.rounds)
+    taken = alternately({"dense": dense.seconds_per_task, "hadamard": hadamard.seconds_per_task}, rounds)
+    return ratio(
+        f"training.hadamard_vs_dense_{name}",
+        "seconds a task: dense frozen weights over Hadamard ones, both stacked",
+        slower=taken["dense"],
+        faster=taken["hadamard"],
+        facts={
+            "width": width,
+            "stack": dense.stack,
+            "batches_measured": {"hadamard": hadamard.batches, "dense": dense.batches},
+            "batches_a_task": TASK_BATCHES,
+        },
+    )
+
+
+def _roofline(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> list[Figure]:
+    """The products a step needs, done by torch.mm alone, over the time of the step and of its two passes."""
+    width = sizes.widths[name]
+    (features,) = scenario.input_shape
+    ours = Stacked(scenario, width, "gaussian", _fewer(sizes.ours, width, 4), seed)
+    rows = ours.stack * BATCH
+    layers = [(features, width), (width, width), (width, scenario.num_classes)]
+    products = [_product(rows, a, b) for a, b in layers] + [_product(rows, b, a) for a, b in layers]
+    operations = sum(2 * 2 * rows * a * b for a, b in layers)
+    repeats = ours.batches
+
+    def multiply() -> float:
+        began = time.perf_counter()
+        for _ in range(repeats):
+            for left, right, out in products:
+                torch.mm(left, right, out=out)
+        return (time.perf_counter() - began) / repeats
+
+    passes = _passes(ours, repeats)
+    taken = alternately({"mm": multiply, "step": ours.seconds_per_step, "passes": passes}, sizes.rounds)
+    facts: dict[str, float] = {"width": width, "stack": ours.stack, "rows": rows, "operations_a_step": operations}
+    peak = [operations / seconds / 1e9 for seconds in taken["mm"]]
+    facts["peak_gigaflops"] = sorted(peak)[len(peak) // 2]
+    whole = "forward and input-gradient operations a second of a whole training step over torch.mm's, same shapes"
+    inner = "the same for the forward and backward pass alone, without data and optimiser"
+    return [
+        ratio(f"training.roofline_fc{name}", whole, slower=taken["mm"], faster=taken["step"], facts=facts),
+        ratio(f"training.roofline_fc{name}_passes", inner, slower=taken["mm"], faster=taken["passes"], facts=facts),
+    ]
+
+
+def _product(rows: int, inner: int, columns: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return torch.randn(rows, inner), torch.randn(inner, columns), torch.empty(rows, columns)
+
+
+def _passes(ours: Stacked, repeats: int) -> Callable[[], float]:
+    """Forward and backward of the stack on one batch that stays the same."""
+    from torch.func import functional_call, vmap
+
+    from crwn.layers import context_tensors
+    from crwn.training import task_losses
+
+    at = torch.arange(min(BATCH, len(ours.tasks[0].rows)))
+    x = torch.stack([task.rows.inputs(at) for task in ours.tasks])
+    y = torch.stack([task.rows.labels(at) for task in ours.tasks])
+    start = context_tensors(ours.model)
+    tensors = {key: torch.stack([value] * ours.stack).requires_grad_() for key, value in start.items()}
+    forward = vmap(lambda context, rows: functional_call(ours.model, context, (rows,)))
+
+    def run() -> float:
+        began = time.perf_counter()
+        for _ in range(repeats):
+            loss = task_losses(forward(tensors, x), y, None, None).sum()
+            torch.autograd.grad(loss, list(tensors.values()))
+        return (time.perf_counter() - began) / repeats
+
+    return run
