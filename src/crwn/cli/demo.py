@@ -70,7 +70,8 @@ def _written(story: Story) -> list[str]:
     try:
         from crwn.report.page import write_page
 
-        page = write_page(story.folder / "runs", story.folder / "report.html")
+        page = story.folder / "report.html"
+        write_page(story.folder / "runs", page)
         lines.append(f"page      {page}: open it in a browser")
     except MissingExtraError as error:
         lines.append(f"page      none: {error}")
@@ -78,9 +79,11 @@ def _written(story: Story) -> list[str]:
 
 
 def _next(story: Story) -> str:
-    return f"""
-Try next:
-  crwn tasks {story.model}
-  crwn serve {story.model}                  draw a digit, see every task's answer
-  crwn learn my.crwn first DATA.csv             your own data: .csv, .npz, or folders of images
-  crwn run rotated-mnist neuromodnet --tasks 36 the paper's benchmark"""
+    ideas = {
+        f"crwn tasks {story.model}": "what the model knows",
+        f"crwn serve {story.model}": "draw a digit, see every task's answer",
+        "crwn learn my.crwn first DATA.csv": "your own data: .csv, .npz, or folders of images",
+        "crwn run rotated-mnist neuromodnet --tasks 36": "the paper's benchmark",
+    }
+    width = max(len(command) for command in ideas)
+    return "\n".join(["", "Try next:", *(f"  {command:<{width}}  {why}" for command, why in ideas.items())])

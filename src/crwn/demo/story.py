@@ -17,7 +17,7 @@ from crwn.models import fingerprint
 
 # Name, method, size, settings: small enough for about a minute together.
 METHODS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
-    ("NeuroModNet", "neuromodnet", "1024", {"weights": "hadamard", "schedule": "cosine", "rate": "0.02"}),
+    ("NeuroModNet", "neuromodnet", "2048", {"weights": "hadamard", "schedule": "cosine", "rate": "0.02"}),
     ("FlyNet", "flynet", "10d", {}),
     ("fine-tuning", "finetune", "256", {}),
 )
