@@ -256,7 +256,6 @@ def test_two_processes_cannot_do_one_run(tmp_path: Path) -> None:
         ({"settings": {"colour": "red"}}, "rate"),
         ({"settings": {"batches": "3"}}, "use --batches 3"),
         ({"tasks": 99}, "99"),
-        ({"engine": "ray"}, "use --engine local"),
     ],
 )
 def test_unknown_names_leave_no_folder(change: dict[str, Any], message: str, tmp_path: Path) -> None:

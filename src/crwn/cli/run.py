@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from crwn.experiments import RunResult
+    from crwn.training import Callback
 
 EPILOG = "Example: crwn run rotated-digits neuromodnet --tasks 8"
 
@@ -48,6 +49,10 @@ def command(
         Path | None, typer.Option(help="Folder for the runs (seed-0, ...); runs/SCENARIO/METHOD-SIZE by default.")
     ] = None,
     engine: Annotated[str, typer.Option(help="Where independent tasks are learned: local or ray.")] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="A running Ray cluster, like host:6379; by default one is started here.")
+    ] = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="Write every tenth step for TensorBoard here.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all cores.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
@@ -73,6 +78,7 @@ def command(
         matrix=matrix,
         class_incremental=class_incremental,
         engine=engine,
+        address=address,
         threads=threads,
     )
     numbers = parse_seeds(seeds)
@@ -85,12 +91,20 @@ def command(
                 one = config.model_copy(update={"seed": seed})
                 folder = one.folder(Path("runs")) if out is None else out / f"seed-{seed}"
                 folders.append(folder)
-                results.append(run(one, folder, watcher=bars))
+                results.append(run(one, folder, watcher=bars, callbacks=_callbacks(tensorboard, seed)))
         except KeyboardInterrupt:
             where = f" in {folders[-1]}" if folders else ""
             raise CRWNError(f"stopped; everything learned so far is kept{where}: the same command goes on") from None
     whole = summary(results, folders)
     typer.echo(json.dumps(whole) if as_json else _table(whole, results))
+
+
+def _callbacks(tensorboard: Path | None, seed: int) -> list[Callback]:
+    if tensorboard is None:
+        return []
+    from crwn.integrations.tensorboard import TensorBoard
+
+    return [TensorBoard(tensorboard / f"seed-{seed}")]
 
 
 def _table(whole: dict[str, Any], results: list[RunResult]) -> str:

@@ -47,6 +47,7 @@ class RunConfig(BaseModel):
         settings: the `--set` options of method and recipe, as strings.
         matrix: evaluate every task so far after each task, not only the one just learned.
         class_incremental: also infer the task from groups of this many test rows at the end.
+        engine: where independent tasks are learned; address: of a running Ray cluster, None for one started here.
         threads: how many threads torch may use; None for what the machine offers, written down when the run begins.
     """
 
@@ -63,6 +64,7 @@ class RunConfig(BaseModel):
     matrix: bool = False
     class_incremental: int | None = Field(None, ge=1)
     engine: Literal["local", "ray"] = "local"
+    address: str | None = None
     threads: int | None = Field(None, ge=1)
 
     @model_validator(mode="after")
@@ -111,13 +113,13 @@ class RunConfig(BaseModel):
         if self.class_incremental:
             words += ["--class-incremental", str(self.class_incremental)]
         if self.engine != "local":
-            words += ["--engine", self.engine]
+            words += ["--engine", self.engine] + (["--address", self.address] if self.address else [])
         return shlex.join(words)
 
     def identity(self) -> dict[str, Any]:
         """Everything that decides the numbers; where the work is done (engine, threads) is not part of it."""
         usual = USUAL_BUDGET.get(self.scenario, {})
-        identity = self.model_dump(exclude={"engine", "threads"})
+        identity = self.model_dump(exclude={"engine", "address", "threads"})
         identity["tasks"] = self.tasks or USUAL_TASKS.get(self.scenario)
         if self.batches is None and self.epochs is None:
             identity["batches"], identity["epochs"] = usual.get("batches"), usual.get("epochs")

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from crwn.errors import ConfigError, CRWNError
+from crwn.errors import CRWNError
 from crwn.experiments import metrics
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.result import RunResult
 from crwn.experiments.surroundings import machine, peak_memory, usual_threads, versions
 from crwn.experiments.watcher import Watcher
+
+if TYPE_CHECKING:
+    from crwn.experiments.bench import LearnedTask
+    from crwn.training import Callback, Step
 
 GRACE = 60.0  # seconds a task may go on past the deadline before it is stopped inside, at its last checkpoint
 
@@ -22,13 +27,21 @@ class OutOfTime(CRWNError):
     """The budget is used up; what is done is kept."""
 
 
-def run(config: RunConfig, folder: Path, *, watcher: Watcher | None = None, deadline: float | None = None) -> RunResult:
+def run(
+    config: RunConfig,
+    folder: Path,
+    *,
+    watcher: Watcher | None = None,
+    deadline: float | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> RunResult:
     """Do a run in its folder, or what is left of it; a finished one is only read.
 
     Args:
         folder: the run's own folder (`.../seed-0`).
         watcher: who is told how it goes.
         deadline: `time.monotonic()` after which no further task begins.
+        callbacks: are told every training step, like those of `Learner.learn`.
 
     Raises:
         ConfigError: something in the config does not exist, or the folder is damaged or holds another run.
@@ -38,10 +51,8 @@ def run(config: RunConfig, folder: Path, *, watcher: Watcher | None = None, dead
     files = RunFolder(folder)
     if files.holds(config) and (done := files.result()) is not None:
         return done
-    if config.engine != "local":
-        raise ConfigError(f"runs cannot use --engine {config.engine} yet: leave it out, or use --engine local")
     # Names and options are checked before any folder is made.
-    work = _Work(config, files, watcher, deadline)
+    work = _Work(config, files, watcher, deadline, callbacks)
     with files.locked():
         return work.do()
 
@@ -56,7 +67,14 @@ def with_size(config: RunConfig, watcher: Watcher | None = None) -> RunConfig:
 
 
 class _Work:
-    def __init__(self, config: RunConfig, files: RunFolder, watcher: Watcher, deadline: float | None) -> None:
+    def __init__(
+        self,
+        config: RunConfig,
+        files: RunFolder,
+        watcher: Watcher,
+        deadline: float | None,
+        callbacks: Sequence[Callback],
+    ) -> None:
         import torch
 
         from crwn.experiments.bench import build
@@ -72,6 +90,7 @@ class _Work:
         self.watcher = watcher
         self.deadline = deadline
         self.threads = threads
+        self.callbacks = callbacks
 
     def do(self) -> RunResult:
         record = self.files.record() or self._begin()
@@ -79,9 +98,16 @@ class _Work:
             self.watcher.note(f"{self.files.path} was begun with {record['versions']}, this is {versions()}")
         lines = self._resume(record)
         self.watcher.begins(self.config, len(self.bench.scenario), len(lines))
-        for group in self._groups(record):
-            if group[0] >= len(lines):
-                lines += self._learn(group, float(record["chosen"]["setup_seconds"]))
+        left = [group for group in self._groups(record) if group[0] >= len(lines)]
+        setup_seconds = float(record["chosen"]["setup_seconds"])
+        method = self.bench.method
+        on_ray = self.config.engine == "ray" and method.independent
+        if self.config.engine == "ray" and not on_ray:
+            self.watcher.note(f"the tasks of {method.name} depend on each other: they are learned here, not on Ray")
+        while left and not (on_ray and (lines or not method.first_alone)):
+            lines += self._learn(left.pop(0), setup_seconds)
+        if left:
+            self._learn_on_workers(left, lines, setup_seconds)
         result = self._evaluate(lines)
         self.files.finish(result)
         return result
@@ -133,8 +159,7 @@ class _Work:
         from crwn.checkpoint import Checkpoint
         from crwn.experiments.bench import accuracy_unlearned, checkpoint_identity, learn_group
 
-        if self.deadline is not None and time.monotonic() > self.deadline:
-            raise OutOfTime(f"the time is up after {group[0]} of {len(self.bench.scenario)} tasks in {self.files.path}")
+        self._check_time(group[0])
         method, scenario = self.bench.method, self.bench.scenario
         first, last = group[0], group[-1]
         before = None
@@ -145,8 +170,48 @@ class _Work:
             self.files.state / "checkpoint.safetensors", checkpoint_identity(self.config, self.bench.recipe, names)
         )
         self.watcher.learning(first, last, 0.0)
-        found = learn_group(self.bench, group, callbacks=[self._on_step(first, last)], checkpoint=checkpoint)
+        watching = [self._on_step(first, last), *self.callbacks]
+        found = learn_group(self.bench, group, callbacks=watching, checkpoint=checkpoint)
+        lines = self._keep(group, found, setup_seconds, before)
+        checkpoint.clear()
+        return lines
 
+    def _learn_on_workers(self, left: list[list[int]], lines: list[dict[str, Any]], setup_seconds: float) -> None:
+        from crwn.experiments.on_workers import learn_on_workers
+
+        scenario = self.bench.scenario
+        watching = [self._on_steps(left), *self.callbacks]
+        for group, found in learn_on_workers(self.bench, left, threads=self.threads, callbacks=watching):
+            names = [scenario[i].name for i in group]
+            states = {name: dict(learned.state) for name, learned in zip(names, found, strict=True)}
+            self.bench.method.restore(states, {})
+            lines += self._keep(group, found, setup_seconds, None)
+            if len(lines) < len(scenario):
+                self._check_time(len(lines))
+
+    def _on_steps(self, left: list[list[int]]) -> Callback:
+        """One share for the whole run, whichever groups are under way."""
+        count = len(self.bench.scenario)
+        sizes = {self.bench.scenario[group[0]].name: len(group) for group in left}
+        done = dict.fromkeys(sizes, 0.0)
+        before = left[0][0]
+
+        def tell(step: Step) -> None:
+            if self.deadline is not None and time.monotonic() > self.deadline + GRACE:
+                raise OutOfTime(f"the time is up in {self.files.path}")
+            done[step.names[0]] = sizes[step.names[0]] * step.step / step.steps
+            self.watcher.learning(0, count - 1, (before + sum(done.values())) / count)
+
+        return tell
+
+    def _check_time(self, done: int) -> None:
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise OutOfTime(f"the time is up after {done} of {len(self.bench.scenario)} tasks in {self.files.path}")
+
+    def _keep(
+        self, group: list[int], found: list[LearnedTask], setup_seconds: float, before: float | None
+    ) -> list[dict[str, Any]]:
+        method, scenario, last = self.bench.method, self.bench.scenario, group[-1]
         rows: dict[int, list[float]] = {}
         if self.config.matrix:
             rows = self._matrix_rows(group, [learned.accuracy for learned in found])
@@ -172,7 +237,6 @@ class _Work:
             lines[-1]["shared"] = self.files.write_state(f"shared-{last + 1:03d}", shared)
         self.files.append(lines)
         self.files.drop_shared(but=f"shared-{last + 1:03d}")
-        checkpoint.clear()
         for line in lines:
             seconds = setup_seconds + line["training_seconds"] + line["evaluation_seconds"]
             self.watcher.learned(line["task"], line["name"], line["accuracy"], seconds)

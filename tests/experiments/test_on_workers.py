@@ -1,0 +1,86 @@
+"""Runs on Ray end with the numbers of runs done here, also when a worker is killed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from crwn.engine.on_ray import RayEngine
+from crwn.experiments import OutOfTime, RunConfig, Watcher, make_config, run
+
+SMALL = {"scenario": "permuted-digits", "tasks": 5, "batches": 15, "threads": 1}
+
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster() -> Iterator[None]:
+    with RayEngine(threads=1, workers=2):  # runs find a cluster that is there
+        yield
+
+
+def _config(**changes: Any) -> RunConfig:
+    return make_config(**SMALL | {"method": "flynet", "size": "150d"} | changes)
+
+
+class _Killer(Watcher):
+    """Kills every worker that learns, once, when the run is under way."""
+
+    def __init__(self) -> None:
+        self.killed: list[int] = []
+        self.shares: list[float] = []
+
+    def learning(self, first: int, last: int, done: float) -> None:
+        self.shares.append(done)
+        if not self.killed and done > 0.1:
+            for process in psutil.Process().children(recursive=True):
+                if "_on_worker" in process.name():
+                    self.killed.append(process.pid)
+                    process.kill()
+
+
+def test_same_numbers_and_killed_workers_change_nothing(tmp_path: Path) -> None:
+    here = run(_config(), tmp_path / "here")  # wide enough for a group per task
+    killer = _Killer()
+    there = run(_config(engine="ray"), tmp_path / "there", watcher=killer)
+    assert killer.killed
+    assert max(killer.shares) == pytest.approx(1.0)
+    assert there.accuracy == here.accuracy
+    assert there.accuracy_after == here.accuracy_after
+    assert [file.name for file in sorted((tmp_path / "there" / "state").iterdir())] == [
+        file.name for file in sorted((tmp_path / "here" / "state").iterdir())
+    ]
+    for file in (tmp_path / "here" / "state").glob("task-*"):
+        assert file.read_bytes() == (tmp_path / "there" / "state" / file.name).read_bytes()
+
+
+def test_later_tasks_build_on_the_first_also_on_workers(tmp_path: Path) -> None:
+    shared = {"method": "neuromodnet", "size": "256", "settings": {"pretrained": "true"}, "tasks": 3}
+    here = run(_config(**shared), tmp_path / "here")
+    there = run(_config(engine="ray", **shared), tmp_path / "there")
+    assert there.accuracy == here.accuracy
+
+
+def test_dependent_tasks_are_learned_here_and_said_so(tmp_path: Path) -> None:
+    notes: list[str] = []
+
+    class Listening(Watcher):
+        def note(self, text: str) -> None:
+            notes.append(text)
+
+    settings: dict[str, Any] = {"method": "finetune", "size": "256", "tasks": 2}
+    there = run(_config(engine="ray", **settings), tmp_path / "there", watcher=Listening())
+    assert there.accuracy == run(_config(**settings), tmp_path / "here").accuracy
+    assert notes == ["the tasks of finetune depend on each other: they are learned here, not on Ray"]
+
+
+def test_stopped_by_its_deadline_it_goes_on(tmp_path: Path) -> None:
+    config = _config(engine="ray", tasks=4)
+    with pytest.raises(OutOfTime, match="of 4 tasks"):
+        run(config, tmp_path / "run", deadline=time.monotonic())
+    assert run(config, tmp_path / "run").accuracy == run(_config(tasks=4), tmp_path / "here").accuracy
