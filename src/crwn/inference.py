@@ -128,7 +128,7 @@ def rank_tasks(
         spread = (len(some), *[1] * x.ndim)
         scaled = (x[None] - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
         # Rows in a larger unit than the task's own would make it surer than it is.
-        loud = scaled.flatten(1).square().mean(dim=1).sqrt().clamp_min(1.0)
+        loud = (scaled.flatten(1).square().mean(dim=1).sqrt() / 1.5).clamp_min(1.0)
         measured = (scaling != torch.tensor([0.0, 1.0])).any(dim=1)
         scaled = scaled / torch.where(measured, loud, 1.0).view(spread)
         entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])

@@ -31,7 +31,7 @@ def taught(digits: tuple[Array, Array], tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("served") / "digits.crwn"
     model = crwn.NeuroModNet(in_features=64, hidden=(128, 128), classes=10, seed=0)
     with Learner(model, bank=folder) as learner:
-        learner.learn_many({"upright": (x, y), "mirrored": (mirrored(x), y)}, batches=150, progress=False)
+        learner.learn_many({"upright": (x, y), "mirrored": (mirrored(x), y)}, batches=300, progress=False)
     return folder
 
 

@@ -1,0 +1,142 @@
+"""Whatever is sent: no traceback, no 500, only answers that the description promises.
+
+CRWN_FUZZ multiplies the number of generated requests (1 by default; 100 is a night's run).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from crwn.learner import Learner
+from crwn.serve.limits import Limits
+from serving import Running, running
+
+MORE = int(os.environ.get("CRWN_FUZZ", "1"))
+SETTINGS = settings(
+    max_examples=15 * MORE,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=MORE == 1,
+    database=None,
+)
+
+
+@pytest.fixture(scope="module")
+def target(taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("fuzzed") / "digits.crwn"
+    shutil.copytree(taught, folder)
+    limits = Limits(learn_seconds=0.2, jobs=3, streams=1000, body_seconds=5)
+    with Learner.load(folder) as learner, running(learner, limits=limits) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def http(target: Running) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=target.address, timeout=30) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def described(target: Running) -> Any:
+    return schemathesis.openapi.from_url(f"{target.address}/openapi.json")
+
+
+@schemathesis.serializer("application/x-npy", "application/x-npz", "application/vnd.safetensors", "text/csv")
+def as_bytes(_: Any, value: Any) -> bytes:
+    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
+
+
+def test_answers_are_as_described(described: Any) -> None:
+    """Requests generated from the description, for every address; what comes back is what it promises."""
+    operations = [found.ok() for found in described.get_all_operations()]
+    assert len(operations) >= 14
+    for operation in operations:
+
+        @SETTINGS
+        @given(case=operation.as_strategy())
+        def ask(case: Any) -> None:
+            response = case.call(timeout=30)
+            promised = [content_type_conformance, response_schema_conformance, status_code_conformance]
+            case.validate_response(response, checks=[not_a_server_error, *promised])
+            if response.status_code >= 400:
+                assert set(response.json()["error"]) == {"code", "message"}
+                assert "Traceback" not in response.text
+
+        ask()
+
+
+ADDRESSES = st.sampled_from(
+    [
+        ("POST", "/v1/predict"),
+        ("POST", "/v1/infer-task"),
+        ("POST", "/v1/tasks/new/learn"),
+        ("PUT", "/v1/tasks/new/context"),
+    ]
+)
+KINDS = st.sampled_from(
+    ["application/json", "application/x-npy", "application/x-npz", "text/csv", "application/vnd.safetensors", "x"]
+)
+NUMBERS = st.one_of(st.floats(width=32), st.integers(-(10**40), 10**40), st.booleans(), st.none())
+JSON = st.recursive(NUMBERS | st.text(max_size=5), lambda inner: st.lists(inner, max_size=4), max_leaves=12)
+BODIES = st.one_of(
+    st.binary(max_size=300),
+    st.binary(max_size=100).map(lambda tail: b"\x93NUMPY\x01\x00" + tail),
+    st.binary(max_size=100).map(lambda tail: b"PK\x03\x04" + tail),
+    st.text(max_size=100).map(lambda text: ("label,a\n" + text).encode("utf-8", "replace")),
+    st.fixed_dictionaries(
+        {"rows": JSON}, optional={"task": JSON, "probabilities": JSON, "top": JSON, "x": JSON, "y": JSON}
+    ).map(lambda value: json.dumps(value).encode()),
+    st.tuples(st.lists(NUMBERS, min_size=64, max_size=64), st.text(max_size=8) | st.just("upright")).map(
+        lambda pair: json.dumps({"rows": [pair[0]], "task": pair[1]}).encode()
+    ),
+    st.tuples(st.lists(NUMBERS, min_size=64, max_size=64), JSON).map(
+        lambda pair: json.dumps({"x": [pair[0]] * 2, "y": [pair[1], 1], "batches": 2}).encode()
+    ),
+)
+
+
+@settings(SETTINGS, max_examples=150 * MORE)
+@given(address=ADDRESSES, kind=KINDS, body=BODIES)
+def test_raw_bodies(http: httpx.Client, address: tuple[str, str], kind: str, body: bytes) -> None:
+    headers = {"Content-Type": kind}
+    answer = http.request(address[0], address[1], content=body, headers=headers)
+    assert answer.status_code < 500 or answer.json()["error"]["code"] in ("busy", "timeout")
+    if answer.status_code >= 400:
+        assert set(answer.json()["error"]) == {"code", "message"}
+    http.delete("/v1/tasks/new")
+
+
+@settings(SETTINGS, max_examples=60 * MORE)
+@given(name=st.text(min_size=1, max_size=30), method=st.sampled_from(["GET", "DELETE"]))
+def test_raw_names(http: httpx.Client, name: str, method: str) -> None:
+    if name in ("upright", "mirrored"):
+        return
+    answer = http.request(method, f"/v1/tasks/{quote(name, safe='', errors='replace')}")
+    assert answer.status_code in (404, 422, 405, 200)
+    assert answer.status_code != 200 or name in (".", "..", "/"), "only an address without a name is something else"
+
+
+def test_still_whole(target: Running) -> None:
+    """After all of it the service answers, and its tasks are what they were."""
+    left = {task["name"] for task in httpx.get(f"{target.address}/v1/tasks", timeout=30).json()["tasks"]}
+    assert left <= {"upright", "mirrored", "new"} or MORE > 1
+    assert httpx.get(f"{target.address}/healthz", timeout=30).status_code == 200
+    assert target.learner.bank.verify() == []

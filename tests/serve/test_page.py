@@ -1,0 +1,230 @@
+"""The web page in a real Chromium: draw, predict, teach, forget; no errors, nothing from elsewhere."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import expect
+
+from browser import open_browser
+from crwn.context import Context
+from crwn.learner import Learner
+from serving import Array, Running, running
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.slow
+AROUND = [(0.5 + 0.22 * math.sin(i * math.pi / 6), 0.5 - 0.34 * math.cos(i * math.pi / 6)) for i in range(13)]
+STROKES = {
+    "0": [AROUND],
+    "4": [[(0.45, 0.15), (0.3, 0.55), (0.72, 0.55)], [(0.6, 0.35), (0.58, 0.85)]],
+    "7": [[(0.3, 0.2), (0.7, 0.2), (0.55, 0.5), (0.45, 0.85)]],
+}
+
+
+def said_by(page: Page, task: str) -> Any:
+    """What a task answers."""
+    whose = page.locator(".name").get_by_text(task, exact=True)
+    return page.locator("#answers li").filter(has=whose).locator(".label")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with open_browser() as opened:
+        yield opened
+
+
+class Opened:
+    """A page with everything it complained of, and every address it asked."""
+
+    def __init__(self, browser: Browser, address: str, **options: Any) -> None:
+        self.context = browser.new_context(**options)
+        self.page: Page = self.context.new_page()
+        self.complaints: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("console", lambda line: self._heard(line))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.goto(address)
+        self.page.wait_for_selector("body[data-ready=yes]", timeout=30_000)
+
+    def _heard(self, line: Any) -> None:
+        # Refusals by the service are told on the page; Chromium tells them on the console as well.
+        if line.type == "error" and "the server responded with a status of 4" not in line.text:
+            self.complaints.append(line.text)
+
+    def draw(self, strokes: list[list[tuple[float, float]]]) -> None:
+        box = self.page.locator("#pad").bounding_box()
+        assert box is not None
+        for stroke in strokes:
+            places = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in stroke]
+            self.page.mouse.move(*places[0])
+            self.page.mouse.down()
+            for place in places[1:]:
+                self.page.mouse.move(*place, steps=6)
+            self.page.mouse.up()
+
+
+@pytest.fixture
+def opened(browser: Browser, service: Running) -> Iterator[Opened]:
+    made = Opened(browser, service.address)
+    yield made
+    assert made.complaints == []
+    assert all(url.startswith(service.address) or url.startswith("blob:") for url in made.asked)
+    made.context.close()
+
+
+@pytest.mark.parametrize("digit", sorted(STROKES))
+def test_draw_and_predict(opened: Opened, digit: str) -> None:
+    page = opened.page
+    opened.draw(STROKES[digit])
+    page.wait_for_selector("#answers li.best")
+    expect(said_by(page, "upright")).to_have_text(digit)
+    assert page.locator("#answers li").count() == 2
+    assert page.locator("#answers li.best .name").inner_text() in page.inner_text("#verdict")
+    page.click("#clear")
+    expect(page.locator("#answers li")).to_have_count(0)
+
+
+def test_keyboard_alone(opened: Opened) -> None:
+    page = opened.page
+    page.focus("#pad")
+    page.keyboard.press("7")
+    page.wait_for_selector("#answers li.best")
+    page.keyboard.press("Delete")
+    expect(page.locator("#answers li")).to_have_count(0)
+    page.keyboard.press("Space")
+    for _ in range(12):
+        page.keyboard.press("ArrowDown")
+    page.wait_for_selector("#answers li.best")
+    page.focus("#map circle")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#chosen strong")
+    page.focus("#task-rows button.name")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("tr.chosen-task")
+
+
+def test_teach_and_forget(opened: Opened, learner: Learner, digits: tuple[Array, Array], tmp_path: Path) -> None:
+    x, y = digits
+    lines = [",".join([f"p{i}" for i in range(64)] + ["label"])]
+    for row, label in zip(x[:400], y[:400], strict=True):
+        lines.append(",".join([*(f"{value:g}" for value in 16 - row), str(label)]))
+    (tmp_path / "inverted.csv").write_text("\n".join(lines))
+    page = opened.page
+    page.set_input_files("#teach-file", tmp_path / "inverted.csv")
+    assert page.input_value("#teach-name") == "inverted"
+    page.fill("#teach-name", "inverted / <b>digits</b>")
+    page.fill("#teach-batches", "60")
+    page.click("#teach-start")
+    expect(page.locator("#teach-status")).to_contain_text("is learned", timeout=60_000)
+    assert "right on rows held out" in page.inner_text("#teach-status")
+    name = "inverted / <b>digits</b>"
+    assert name in learner.tasks
+    page.wait_for_selector(f"#task-rows tr[data-task='{name}']")
+    assert page.locator("#map circle").count() == 3
+    page.click(f"#task-rows button[aria-label='Forget {name}']")
+    page.click("#confirm button[value=no]")
+    assert name in learner.tasks
+    page.click(f"#task-rows button[aria-label='Forget {name}']")
+    page.click("#confirm button[value=yes]")
+    expect(page.locator("#task-rows tr")).to_have_count(2)
+    assert learner.tasks == ["mirrored", "upright"]
+
+
+def test_a_bad_file_is_told(opened: Opened, tmp_path: Path) -> None:
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
+    page = opened.page
+    page.set_input_files("#teach-file", tmp_path / "bad.csv")
+    page.click("#teach-start")
+    page.wait_for_selector("#teach-status.bad")
+    assert "label" in page.inner_text("#teach-status")
+
+
+def test_cancel(opened: Opened, learner: Learner, digits: tuple[Array, Array], tmp_path: Path) -> None:
+    x, y = digits
+    np.savez(tmp_path / "long.npz", x=x, y=y)
+    page = opened.page
+    page.set_input_files("#teach-file", tmp_path / "long.npz")
+    page.fill("#teach-batches", "200000")
+    page.click("#teach-start")
+    expect(page.locator("#teach-bar-label")).to_contain_text("loss", timeout=30_000)
+    page.click("#teach-cancel")
+    expect(page.locator("#teach-status")).to_contain_text("nothing was stored")
+    assert learner.tasks == ["mirrored", "upright"]
+
+
+def test_drop_an_image_and_a_row(opened: Opened, digits: tuple[Array, Array], tmp_path: Path) -> None:
+    from PIL import Image, ImageDraw
+
+    picture = Image.new("L", (200, 200), 255)
+    corners = [(200 * x, 200 * y) for x, y in STROKES["7"][0]]
+    ImageDraw.Draw(picture).line(corners, fill=0, width=26, joint="curve")
+    picture.save(tmp_path / "seven.png")
+    page = opened.page
+    page.set_input_files("#drop-file", tmp_path / "seven.png")
+    expect(said_by(page, "upright")).to_have_text("7")
+    x, y = digits
+    (tmp_path / "row.csv").write_text(",".join(f"{value:g}" for value in x[3]))
+    page.set_input_files("#drop-file", tmp_path / "row.csv")
+    expect(said_by(page, "upright")).to_have_text(str(y[3]))
+
+
+def test_search_and_pages(browser: Browser, service: Running, learner: Learner) -> None:
+    kept = learner.context("upright")
+    learner.bank.put_many(Context(f"many {i:03}", kept.tensors, kept.classes, kept.model) for i in range(200))
+    made = Opened(browser, service.address)
+    page = made.page
+    assert page.locator("#task-rows tr").count() == 12
+    page.click("#next")
+    expect(page.locator("#page-line")).to_have_text("13 to 24")
+    page.click("#previous")
+    expect(page.locator("#page-line")).to_have_text("1 to 12")
+    page.fill("#search", "many 19")
+    expect(page.locator("#task-rows tr")).to_have_count(10)
+    page.fill("#search", "nothing such")
+    expect(page.locator("#task-rows tr")).to_have_count(0)
+    assert page.locator("#map circle").count() == 202
+    assert made.complaints == []
+    made.context.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [360, 1360])
+def test_fits_and_is_named(browser: Browser, service: Running, width: int, scheme: Any) -> None:
+    made = Opened(browser, service.address, viewport={"width": width, "height": 800}, color_scheme=scheme)
+    page = made.page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    nameless = page.evaluate(
+        """() => [...document.querySelectorAll('button, input, a, canvas, svg, meter, progress')].filter((e) =>
+            !e.closest('[hidden]') && !e.textContent.trim() && !e.getAttribute('aria-label') && !e.getAttribute('alt')
+            && !(e.labels && e.labels.length)).map((e) => e.outerHTML)"""
+    )
+    assert nameless == []
+    made.context.close()
+
+
+def test_token_and_read_only(browser: Browser, learner: Learner) -> None:
+    with running(learner, token="a-long-token") as served:
+        made = Opened(browser, served.address)
+        made.page.click("#task-rows button[aria-label='Forget mirrored']")
+        made.page.click("#confirm button[value=yes]")
+        expect(made.page.locator("#page-line")).to_contain_text("token")
+        made.page.fill("#token", "a-long-token")
+        made.page.click("#task-rows button[aria-label='Forget mirrored']")
+        made.page.click("#confirm button[value=yes]")
+        expect(made.page.locator("#task-rows tr")).to_have_count(1)
+        made.context.close()
+    assert learner.tasks == ["upright"]
+    with running(learner, read_only=True) as served:
+        made = Opened(browser, served.address)
+        assert made.page.is_visible("#teach-closed")
+        assert not made.page.is_visible("#teach-form")
+        assert made.page.locator("text=Forget").filter(visible=True).count() == 0
+        made.context.close()
