@@ -319,7 +319,6 @@ def main() -> None:
     parser.add_argument("--record", type=Path, default=Path("results/bench/recipe_search.jsonl"))
     parser.add_argument("--start", default="{}", help="settings to start from, as JSON")
     parser.add_argument("--try", dest="tries", action="append", default=[], help="only this change, as JSON")
-    parser.add_argument("--xx")
     parser.add_argument("--minutes", type=float, default=math.inf)
     parser.add_argument("--show", action="store_true")
     chosen = parser.parse_args()

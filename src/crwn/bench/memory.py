@@ -1,13 +1,111 @@
-"""Benchmark memory."""
+"""`crwn bench memory`: bytes a task takes, frozen weights in memory, and the most memory that training holds."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import nn
 
 from crwn.bench.measure import Figure
+from crwn.bench.paper_style import BATCH, PaperStyleNet
+from crwn.context import Context
+from crwn.errors import CRWNError
+from crwn.experiments.surroundings import peak_memory
+from crwn.layers import context_tensors
+from crwn.models import NeuroModNet
+from crwn.recipe import make_recipe
+from crwn.rows import Rows
+from crwn.training import TaskRows, train
 
 Tell = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Sizes:
+    features: int
+    classes: int
+    small: int
+    wide: int
+    rounds: int
+
+
+FULL = Sizes(784, 10, 256, 4096, 3)
+QUICK = Sizes(16, 3, 8, 32, 1)
+
+
 def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
-    return []
+    """All figures of `memory`: theirs over ours, larger is better."""
+    sizes = QUICK if quick else FULL
+    figures = []
+    for name, width in (("fc256", sizes.small), ("fc4096", sizes.wide)):
+        model = NeuroModNet(sizes.features, (width,) * 2, sizes.classes, seed=seed)
+        context = Context("task", context_tensors(model), tuple(range(sizes.classes)), "bench")
+        network = 4 * (sizes.features * sizes.small + sizes.small**2 + sizes.small * sizes.classes)
+        for store in ("float32", "int8"):
+            own = len(context.to_bytes(store))
+            what = f"bytes of one trained FC{sizes.small} network over those of a task's context, FC{width} as {store}"
+            figures.append(_figure(f"bytes_{name}_{store}", what, [network], [own], width))
+    tell("memory: frozen weights")
+    dense = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed)
+    hadamard = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed, weights="hadamard")
+    what = "bytes of the frozen weights in memory: dense over Hadamard"
+    figures.append(_figure("frozen_fc4096", what, [_bytes(dense)], [_bytes(hadamard)], sizes.wide))
+    del dense, hadamard
+    tell("memory: training, each in a process of its own")
+    kinds = ("nothing", "hadamard", "gaussian", "paper_style")
+    peaks: dict[str, list[int]] = {kind: [] for kind in kinds}
+    for _ in range(sizes.rounds):
+        for kind in kinds:
+            peaks[kind].append(_peak(kind, sizes, seed))
+    base = min(peaks["nothing"])
+    held = {kind: [max(1, peak - base) for peak in peaks[kind]] for kind in kinds}
+    for kind, words in (("gaussian", "dense weights"), ("paper_style", "the paper-style implementation")):
+        what = f"most memory while one task is learned, beyond a process that learns nothing: {words} over Hadamard"
+        figures.append(_figure(f"training_{kind}_fc4096", what, held[kind], held["hadamard"], sizes.wide))
+    return figures
+
+
+def _figure(name: str, what: str, theirs: list[int], ours: list[int], width: int) -> Figure:
+    each = sorted(a / b for a, b in zip(theirs, ours, strict=True))
+    middle = len(each) // 2
+    facts = {"width": width, "bytes_theirs": sorted(theirs)[middle], "bytes_ours": sorted(ours)[middle]}
+    return Figure(f"memory.{name}", each[middle], (each[0], each[-1]), what, facts)
+
+
+def _bytes(model: nn.Module) -> int:
+    return sum(buffer.nbytes for buffer in model.buffers())
+
+
+def _peak(kind: str, sizes: Sizes, seed: int) -> int:
+    """The most bytes a process held that learned one task for three batches."""
+    arguments = [kind, sizes.features, sizes.wide, sizes.classes, seed]
+    program = "import sys; from crwn.bench.memory import learn; learn(sys.argv[1], *map(int, sys.argv[2:]))"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise CRWNError(f"the process that measures memory ({kind}) failed: {done.stderr.strip()[-300:]}")
+    return int(done.stdout)
+
+
+def learn(kind: str, features: int, width: int, classes: int, seed: int) -> None:
+    """What the processes do: learn for three batches, then print the most bytes held."""
+    x, y = torch.randn(3 * BATCH, features), torch.arange(3 * BATCH) % classes
+    if kind in ("hadamard", "gaussian"):
+        model = NeuroModNet(features, (width,) * 2, classes, seed=seed, weights=kind)
+        train(model, [TaskRows("task", Rows(x, y), classes)], make_recipe(batches=3), seed=seed)
+    elif kind == "paper_style":
+        peer = PaperStyleNet(NeuroModNet(features, (width,) * 2, classes, seed=seed))
+        optimizer = torch.optim.RMSprop(peer.parameters(), lr=0.01)
+        for at in range(0, len(x), BATCH):
+            loss = nn.functional.cross_entropy(peer(x[at : at + BATCH]), y[at : at + BATCH])
+            optimizer.zero_grad(set_to_none=True)
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+    else:
+        NeuroModNet(features, (8,), classes, seed=seed)
+    print(peak_memory())

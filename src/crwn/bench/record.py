@@ -31,14 +31,7 @@ def measure_all(
     threads = usual_threads()
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    record: dict[str, Any] = {
-        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
-        "created": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": versions(),
-        "machine": machine(threads) | {"load": _load()},
-        "seed": seed,
-        "quick": quick,
-    }
+    record = heading(quick=quick, seed=seed)
     details: dict[str, Any] = {}
     notes: list[str] = []
     try:
@@ -50,6 +43,18 @@ def measure_all(
     finally:
         torch.set_num_threads(before)
     return record | {"details": details, "notes": notes}
+
+
+def heading(*, quick: bool, seed: int) -> dict[str, Any]:
+    """What every record says first: how, when and on what it was made."""
+    return {
+        "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "versions": versions(),
+        "machine": machine(usual_threads()) | {"load": _load()},
+        "seed": seed,
+        "quick": quick,
+    }
 
 
 def _load() -> list[float]:

@@ -1,13 +1,112 @@
-"""Benchmark scaling."""
+"""`crwn bench scaling`: how time grows with tasks, width and rows, as exponents fitted to ratios of times."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
-from crwn.bench.measure import Figure
+import torch
+
+from crwn.bench.measure import Figure, Side, alternately, exponent
+from crwn.bench.mixed import chosen_tasks, make_stack, mixed
+from crwn.bench.paper_style import BATCH
+from crwn.context import ContextStack
+from crwn.models import NeuroModNet
+from crwn.recipe import make_recipe
+from crwn.rows import named_generator
+from crwn.scenarios import Scenario, make_scenario
+from crwn.training import Step, TaskRows, train
 
 Tell = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Sizes:
+    data: str
+    tasks: Sequence[int]
+    widths: dict[str, Sequence[int]]
+    rows: Sequence[int]
+    resident: Sequence[int]
+    width: int  # where it is not what varies
+    batches: int
+    rounds: int
+
+
+FULL = Sizes(
+    "mnist",
+    (1, 2, 4, 8, 16),
+    {"gaussian": (256, 512, 1024, 2048), "hadamard": (256, 512, 1024, 2048, 4096, 8192)},
+    (32, 64, 128, 256, 512, 1024),
+    (10, 100, 1_000, 10_000),
+    256,
+    8,
+    5,
+)
+QUICK = Sizes("digits", (1, 2), {"gaussian": (8, 16), "hadamard": (8, 16)}, (4, 8), (4, 8), 8, 2, 2)
+
+
 def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
-    return []
+    """All figures of `scaling`: 1 is growth in proportion, 0 none; smaller is better."""
+    sizes = QUICK if quick else FULL
+    scenario = make_scenario(f"rotated-{sizes.data}", seed=seed, tasks=max(sizes.tasks))
+    (features,) = scenario.input_shape
+    figures = []
+    tell("scaling: training time with stacked tasks")
+    network = NeuroModNet(features, (sizes.width,) * 2, scenario.num_classes, seed=seed)
+    sides: dict[int, Side] = {n: partial(_step, network, scenario, n, sizes.batches, seed) for n in sizes.tasks}
+    what = f"time of a step with the number of stacked tasks, FC{sizes.width}"
+    figures.append(_fit("tasks", what, sides, sizes.rounds))
+    for kind, widths in sizes.widths.items():
+        tell(f"scaling: training time with width, {kind}")
+        sides = {}
+        for width in widths:
+            made = NeuroModNet(features, (width,) * 2, scenario.num_classes, seed=seed, weights=kind)
+            sides[width] = partial(_step, made, scenario, 1, sizes.batches, seed)
+        figures.append(_fit(f"width_{kind}", f"time of a step with the width, {kind}, one task", sides, sizes.rounds))
+    tell("scaling: mixed prediction with rows and resident tasks")
+    wide = NeuroModNet(features, (4 * sizes.width,) * 2, scenario.num_classes, seed=seed)
+    stacks = {n: make_stack(wide, n, seed=seed) for n in sizes.resident}
+    whole = stacks[max(sizes.resident)]
+    sides = {n: _prepared(wide, whole, n, seed) for n in sizes.rows}
+    what = f"time of a mixed prediction with its rows, {max(sizes.resident):,} resident tasks, FC{4 * sizes.width}"
+    figures.append(_fit("rows", what, sides, sizes.rounds))
+    rows = max(sizes.rows) // 4
+    sides = {n: _prepared(wide, stack, rows, seed) for n, stack in stacks.items()}
+    what = f"time of a mixed prediction of {rows} rows with the number of resident tasks, FC{4 * sizes.width}"
+    figures.append(_fit("resident", what, sides, sizes.rounds))
+    return figures
+
+
+def _fit(name: str, what: str, sides: dict[int, Side], rounds: int) -> Figure:
+    taken = alternately({str(size): side for size, side in sides.items()}, rounds)
+    by_round = [[taken[str(size)][turn] for size in sides] for turn in range(rounds)]
+    return exponent(f"scaling.{name}", what, list(sides), by_round, facts={})
+
+
+def _step(model: NeuroModNet, scenario: Scenario, tasks: int, batches: int, seed: int) -> float:
+    """Seconds of a training step of so many stacked tasks."""
+    marks: list[float] = []
+
+    def mark(step: Step) -> None:
+        marks.append(time.perf_counter())
+
+    rows = [TaskRows(task.name, task.train, len(task.classes)) for task in scenario[:tasks]]
+    train(model, rows, make_recipe(batches=batches + 2, batch_size=BATCH), seed=seed, callbacks=[mark])
+    return (marks[-1] - marks[1]) / batches
+
+
+def _prepared(model: NeuroModNet, stack: ContextStack, rows: int, seed: int) -> Side:
+    """A mixed prediction of so many rows from a stack of so many tasks."""
+    names = chosen_tasks(stack, len(stack), rows, seed=seed)
+    dice = named_generator("bench", seed)
+    x = torch.from_numpy(dice.standard_normal((rows, *model.input_shape), "float32"))
+
+    def predict() -> float:
+        began = time.perf_counter()
+        for _ in range(3):
+            mixed(model, stack, names, x)
+        return (time.perf_counter() - began) / 3
+
+    return predict

@@ -1,0 +1,217 @@
+"""docs/performance.md from records: `python -m crwn.bench.performance_page results/bench docs/performance.md`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crwn.bench.record import BENCHMARKS
+from crwn.experiments.folder import write_whole
+from crwn.report.style import COLOURS, saved
+from crwn.report.tables import aligned
+
+TITLES = {
+    "training": "Learning a task",
+    "mixed": "A batch of many tasks",
+    "scaling": "How time grows",
+    "memory": "Memory",
+}
+WORDS = {
+    "training": (
+        "The paper-style implementation is written for this comparison from the paper's text: fully connected layers "
+        "as 1x1 convolutions whose modulated kernels are built in every forward pass, autograd through the kernel, "
+        "every image turned by Pillow in a DataLoader (with the number of workers, 0 or 2, that is faster here), one "
+        "task at a time. Ours learns as many tasks at once as a rule of sizes says. Both are measured on the batches "
+        "stated and extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches "
+        "count for neither. `roofline` figures say which share of this machine's own `torch.mm` speed a training step "
+        "reaches, everything else in the step included; `_passes` leaves data and optimiser out."
+    ),
+    "mixed": (
+        "Every row of a batch belongs to another task. Our side starts from the tasks' names: look them up, gather "
+        "their contexts from the resident stack, one pass. The plain network is the frozen weights without any "
+        "modulation, the least that any method has to do."
+    ),
+    "scaling": (
+        "The slope of log time over log size, fitted round by round: 1 is growth in proportion, 0 is none. Sizes that "
+        "belong together are measured in turns; the plots show times as multiples of the first."
+    ),
+    "memory": "Bytes of a context are those of its file, names, classes and checksum included.",
+}
+AXES = {
+    "tasks": "stacked tasks",
+    "width_gaussian": "width, dense",
+    "width_hadamard": "width, Hadamard",
+    "rows": "rows",
+    "resident": "resident tasks",
+}
+
+
+def write_page(records: Path, page: Path) -> None:
+    """The page and its pictures, every figure from a record."""
+    parts = [
+        "# Performance",
+        f"This page is made from the records under `{records.as_posix()}` by `python -m crwn.bench.performance_page`; "
+        "do not edit it. Every figure is a ratio of two things measured in turns in one run, so that what else the "
+        "machine did met both: the median over the rounds, with the smallest and largest. Larger is better for crwn, "
+        "except for exponents.",
+    ]
+    for name in BENCHMARKS:
+        record = _read(records / f"{name}.json")
+        if record is not None:
+            parts += [f"## {TITLES[name]}", WORDS[name], _figures(record), _made_by(record)]
+            parts += [f"Note: {note}." for note in record["notes"]]
+            if name == "scaling":
+                parts.append(_plots(record, page.parent / "images"))
+    profile = _read(records / "profile.json")
+    if profile is not None:
+        parts += ["## Where the time goes", *_profile(profile), _made_by(profile)]
+    searched = records / "recipe_search.jsonl"
+    if searched.exists():
+        parts += ["## The search for a better recipe", *_search(searched)]
+    page.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(page, ("\n\n".join(part for part in parts if part) + "\n").encode())
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+def _figures(record: dict[str, Any]) -> str:
+    rows = []
+    for name, detail in record["details"].items():
+        low, high = detail["spread"]
+        rows.append(
+            [f"`{name}`", _short(detail["value"]), f"{_short(low)} – {_short(high)}", detail["what"], _of(detail)]
+        )
+    return aligned(["figure", "median", "spread", "what", "made from"], rows)
+
+
+def _of(detail: dict[str, Any]) -> str:
+    """What a figure was made from, in words."""
+    said = []
+    for unit in ("seconds", "bytes"):
+        if f"{unit}_theirs" in detail:
+            theirs, ours = detail[f"{unit}_theirs"], detail[f"{unit}_ours"]
+            if unit == "seconds":
+                said.append(f"{_seconds(theirs)} / {_seconds(ours)}")
+            else:
+                said.append(f"{theirs:,} / {ours:,} bytes")
+    if "stack" in detail:
+        said.append(f"stack of {detail['stack']}")
+    if "batches_measured" in detail:
+        counts = detail["batches_measured"]
+        some = counts.items() if isinstance(counts, dict) else [("", counts)]
+        said.append("batches measured: " + ", ".join(f"{who} {count}".strip() for who, count in some))
+    if "workers" in detail:
+        said.append(f"theirs with {detail['workers']}")
+    if "peak_gigaflops" in detail:
+        said.append(f"torch.mm at {detail['peak_gigaflops']:.0f} Gflop/s")
+    if "rows_a_second" in detail:
+        said.append(f"{detail['rows_a_second']:,.0f} rows/s")
+    if "sizes" in detail:
+        said.append("sizes " + ", ".join(f"{size:,}" for size in detail["sizes"]))
+    return "; ".join(said)
+
+
+def _made_by(record: dict[str, Any]) -> str:
+    machine, versions = record["machine"], record["versions"]
+    load = f", load {machine['load'][0]} before" if machine.get("load") else ""
+    return (
+        f"Made by `{record['command']}` on {record['created'][:10]}: {machine['processor']}, {machine['cores']} cores, "
+        f"{machine['threads']} threads{load}; torch {versions['torch']}, seed {record['seed']}."
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3g} s" if value >= 0.1 else f"{1000 * value:.3g} ms"
+
+
+def _plots(record: dict[str, Any], folder: Path) -> str:
+    details = {name.partition(".")[2]: detail for name, detail in record["details"].items()}
+    files = saved(folder / "scaling", (10.0, 3.6), partial(_paint, details=details))
+    words = "Time as a multiple of the first size, against the size, both logarithmic; the dashed line is proportion."
+    return f"![{words}](images/{files[0].name})\n\n{words}" if files else ""
+
+
+def _paint(figure: Any, details: dict[str, Any]) -> bool:
+    """Training on the left, mixed prediction on the right."""
+    panels = figure.subplots(1, 2)
+    for axes, names, title in (
+        (panels[0], ("tasks", "width_gaussian", "width_hadamard"), "time of a training step"),
+        (panels[1], ("rows", "resident"), "time of a mixed prediction"),
+    ):
+        longest = 1.0
+        for name, colour, marker in zip(names, ("blue", "vermillion", "green"), "osD", strict=False):
+            detail = details[name]
+            times = [size / detail["sizes"][0] for size in detail["sizes"]]
+            longest = max(longest, *times)
+            label = f"{AXES[name]} from {detail['sizes'][0]}: exponent {detail['value']:.2f}"
+            axes.plot(times, detail["times_the_first"], color=COLOURS[colour], marker=marker, markersize=4, label=label)
+        axes.plot([1, longest], [1, longest], color="#555555", linestyle="--", linewidth=0.8)
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log", base=2)
+        axes.set_xlabel("size as a multiple of the first")
+        axes.set_ylabel("time as a multiple of the first")
+        axes.set_title(title)
+        axes.legend(fontsize=8)
+    return True
+
+
+def _profile(record: dict[str, Any]) -> list[str]:
+    """A table of shares, and a sentence on each limit."""
+    loops: dict[str, dict[str, Any]] = record["profile"]
+    parts = list(next(iter(loops.values()))["shares"])
+    rows = [
+        [name, str(one["stack"]), *(f"{100 * one['shares'][part]:.0f}%" for part in parts)]
+        for name, one in loops.items()
+    ]
+    table = aligned(["loop", "stack", *parts], rows)
+    sentences = []
+    for name, one in loops.items():
+        part, share = max(one["shares"].items(), key=lambda pair: float(pair[1]))
+        first = ", ".join(f"`{operator}` {100 * value:.0f}%" for operator, value in list(one["longest"].items())[:4])
+        sentences.append(f"- {name}: {part} are the limit ({100 * share:.0f}% of the time). Longest: {first}.")
+    words = "Shares of the time inside operators during training steps, as torch's profiler counts it."
+    return [words, table, "\n".join(sentences)]
+
+
+def _search(path: Path) -> list[str]:
+    """The best candidates at every size, from the search's record."""
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
+    rows = []
+    for numbers in sorted({line["numbers"] for line in lines}):
+        some = sorted((one for one in lines if one["numbers"] == numbers), key=lambda one: -float(one["accuracy"]))
+        base = next((one for one in some if not one["changed"]), None)
+        shown = some[:3] + ([base] if base is not None and base not in some[:3] else [])
+        for one in shown:
+            changed = ", ".join(f"{key} {value}" for key, value in one["changed"].items()) or "nothing: the start"
+            rows.append([f"{one['learned']:,}", f"{one['accuracy']:.2f}", f"{one['seconds']:.1f}", changed])
+    words = (
+        f"{len(lines)} candidates on Rotation-MNIST tasks 0-2, 1,000 batches of 128, judged on 10,000 training images "
+        "held out; the test set was not read. The best three of each size, and the start of the search."
+    )
+    head = ["learned numbers", "accuracy", "seconds a task", "changed against Hadamard, ReLU, RMSprop 0.02 cosine"]
+    return [words, aligned(head, rows), "Made by `python benchmarks/recipe_search.py`."]
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 2:
+        print("usage: python -m crwn.bench.performance_page RECORDS PAGE", file=sys.stderr)
+        return 2
+    write_page(Path(arguments[0]), Path(arguments[1]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

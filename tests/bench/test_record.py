@@ -1,0 +1,81 @@
+"""The JSON that machines read: names, ratios, and what they were made from."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from crwn.bench import measure_all
+from crwn.bench.performance_page import write_page
+from crwn.cli import app
+from crwn.errors import ConfigError
+
+PROMISED = {
+    "training": [
+        "fc256_vs_paper_style",
+        "fc1024_vs_paper_style",
+        "fc4096_hadamard_vs_paper_style",
+        "hadamard_vs_dense_1024",
+        "hadamard_vs_dense_4096",
+        "hadamard_vs_dense_16384",
+        "roofline_fc1024",
+        "roofline_fc4096",
+    ],
+    "mixed": ["vs_plain", "vs_loop"],
+    "scaling": ["tasks", "width_gaussian", "width_hadamard", "rows", "resident"],
+    "memory": ["bytes_fc256_float32", "frozen_fc4096", "training_gaussian_fc4096"],
+}
+
+
+@pytest.fixture(scope="module")
+def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Quick records of every benchmark, as the command writes them."""
+    folder = tmp_path_factory.mktemp("bench")
+    for name in PROMISED:
+        done = CliRunner().invoke(app, ["bench", name, "--quick", "--json", "--out", str(folder / f"{name}.json")])
+        assert done.exit_code == 0, done.output
+        assert json.loads(done.stdout) == json.loads((folder / f"{name}.json").read_text())
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROMISED)
+def test_the_promised_figures_are_there(records: Path, name: str) -> None:
+    record: dict[str, Any] = json.loads((records / f"{name}.json").read_text())
+    for figure in PROMISED[name]:
+        value = record[name][figure]
+        detail = record["details"][f"{name}.{figure}"]
+        assert math.isfinite(value)
+        assert name == "scaling" or value > 0
+        assert detail["value"] == value
+        assert detail["spread"][0] <= value <= detail["spread"][1]
+    assert record["seed"] == 0
+    assert record["quick"] is True
+    assert "torch" in record["versions"]
+    assert record["machine"]["threads"] >= 1
+    assert record["command"]
+
+
+@pytest.mark.slow
+def test_peft_is_measured_or_said_to_be_missing(records: Path) -> None:
+    record = json.loads((records / "mixed.json").read_text())
+    assert record["mixed"].get("vs_peft", 0) > 0 or any("PEFT" in note for note in record["notes"])
+
+
+@pytest.mark.slow
+def test_the_page_shows_every_figure(records: Path, tmp_path: Path) -> None:
+    write_page(records, tmp_path / "performance.md")
+    text = (tmp_path / "performance.md").read_text()
+    for name, figures in PROMISED.items():
+        assert all(f"`{name}.{figure}`" in text for figure in figures)
+    assert (tmp_path / "images" / "scaling.png").exists()
+
+
+def test_an_unknown_name_is_refused() -> None:
+    with pytest.raises(ConfigError, match='unknown benchmark "speed": choose from training, mixed'):
+        measure_all(["speed"])
