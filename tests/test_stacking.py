@@ -28,5 +28,5 @@ def test_the_widest_layer_decides_and_convolutions_are_not_stacked(model: nn.Mod
 
 
 def test_groups_hold_what_is_alike() -> None:
-    assert in_groups(list(range(7)), [0, 1, 0, 0, 1, 0, 2], 3) == [[0, 2, 3], [5], [1, 4], [6]]
+    assert in_groups(list(range(7)), [0, 1, 0, 0, 1, 0, 2], 3) == [[0, 2], [3, 5], [1, 4], [6]]
     assert in_groups([], [], 3) == []

@@ -40,8 +40,17 @@ def model_stack_size(model: nn.Module, *, batch_size: int = 128) -> int:
     return 1 if widest is None else stack_size(widest, batch_size=batch_size)
 
 
+def even_size(count: int, size: int) -> int:
+    """The size of equally large stacks where one is not enough, so that workers finish together.
+
+    >>> even_size(24, 16), even_size(12, 16), even_size(36, 16)
+    (12, 16, 12)
+    """
+    return size if count <= size else -(-count // -(-count // size))
+
+
 def in_groups(items: Sequence[Item], keys: Iterable[object], size: int) -> list[list[Item]]:
-    """Items with equal keys together, at most `size` in a group, in order of first appearance.
+    """Items with equal keys together, at most `size` in a group, evenly, in order of first appearance.
 
     >>> in_groups("abcd", [1, 2, 1, 1], 2)
     [['a', 'c'], ['d'], ['b']]
@@ -49,4 +58,5 @@ def in_groups(items: Sequence[Item], keys: Iterable[object], size: int) -> list[
     alike: dict[object, list[Item]] = {}
     for item, key in zip(items, keys, strict=True):
         alike.setdefault(key, []).append(item)
-    return [group[at : at + size] for group in alike.values() for at in range(0, len(group), size)]
+    steps = [(group, even_size(len(group), size)) for group in alike.values()]
+    return [group[at : at + step] for group, step in steps for at in range(0, len(group), step)]

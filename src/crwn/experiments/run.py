@@ -118,13 +118,15 @@ class _Work:
         return groups(self.bench, int(record["chosen"]["stack_size"]))
 
     def _begin(self) -> dict[str, Any]:
+        from crwn.stacking import even_size
+
         method = self.bench.method
         record = {
             "run": self.config.identity(),
             "chosen": {
                 "tasks": [task.name for task in self.bench.scenario],
                 "recipe": self.bench.recipe.model_dump(),
-                "stack_size": method.stack_size if method.independent else 1,
+                "stack_size": even_size(len(self.bench.scenario), method.stack_size) if method.independent else 1,
                 "threads": self.threads,
                 "setup_seconds": self.bench.setup_seconds / len(self.bench.scenario),
             },
