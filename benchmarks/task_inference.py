@@ -27,7 +27,7 @@ from crwn.rows import named_generator
 from crwn.scenarios import Scenario
 
 GROUPS = (1, 4, 16, 64)
-METHODS = ("exhaustive", "sketch", "one-shot")
+METHODS = ("exhaustive", "auto", "sketch", "one-shot")
 
 
 def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], trials: int, keep: int) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], tri
             for method in METHODS:
                 ranking = learner.infer_task(rows, method=method, keep=keep)  # type: ignore[arg-type]
                 right[method] += ranking[0].task == task.name
-                if method == "exhaustive":
+                if method == "auto":
                     strange += bool(none_fits(ranking))
         found[str(size)] = {method: round(100 * right[method] / trials, 2) for method in METHODS}
         found[str(size)]["none said of learned tasks"] = round(100 * strange / trials, 2)
@@ -59,7 +59,7 @@ def strangers(learner: Learner, scenario: Scenario, left_out: Sequence[int], tri
         for _ in range(trials):
             task = scenario[int(random.choice(left_out))]
             rows = task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
-            said += bool(none_fits(learner.infer_task(rows, method="exhaustive")))
+            said += bool(none_fits(learner.infer_task(rows)))
         found[str(size)] = round(100 * said / trials, 2)
     return found
 

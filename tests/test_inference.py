@@ -45,7 +45,7 @@ def group(digits: tuple[np.ndarray, np.ndarray], task: int, at: int, size: int) 
     return permuted(digits[0][start : start + size], task) * (1 + task % 3)
 
 
-@pytest.mark.parametrize("method", ["exhaustive", "sketch", "auto"])
+@pytest.mark.parametrize("method", ["sketch", "auto"])
 def test_groups_find_their_task(learner: Learner, digits: tuple[np.ndarray, np.ndarray], method: str) -> None:
     found = [learner.infer_task(group(digits, i, 7 * i, 32), method=method)[0].task for i in range(PERMUTATIONS)]  # type: ignore[arg-type]
     right = sum(name == f"p{i:02}" for i, name in enumerate(found))
@@ -59,13 +59,16 @@ def test_the_sketch_keeps_the_right_task_among_few(learner: Learner, digits: tup
         assert f"p{i:02}" in [one.task for one in ranking]
 
 
-def test_one_shot_is_better_than_chance(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
-    kept = 0
-    for i in range(PERMUTATIONS):
-        ranking = learner.infer_task(group(digits, i, 5 * i, 32), method="one-shot", keep=5)
-        assert len(ranking) == 5
-        kept += f"p{i:02}" in [one.task for one in ranking]
-    assert kept > 0.4 * PERMUTATIONS  # chance keeps a quarter
+def test_exhaustive_tries_all_and_one_shot_a_few(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
+    x = group(digits, 1, 0, 32)
+    every = learner.infer_task(x, method="exhaustive")
+    assert sorted(one.task for one in every) == learner.tasks
+    assert [one.score for one in every] == sorted((one.score for one in every), reverse=True)
+    few = learner.infer_task(x, method="one-shot", keep=5)
+    scores = {one.task: one.score for one in every}
+    assert len(few) == 5
+    for one in few:
+        assert one.score == pytest.approx(scores[one.task], abs=1e-5)
 
 
 def test_gradients_are_those_of_the_mixture(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:

@@ -13,7 +13,7 @@ from torch.func import functional_call
 from crwn.bank import ResidentStack
 from crwn.bank.resident import Facts
 from crwn.rows import Rows
-from crwn.sketch import likely
+from crwn.sketch import distances, likely, usual
 from crwn.stacked import stacked
 
 Method = Literal["auto", "exhaustive", "sketch", "one-shot"]
@@ -21,7 +21,7 @@ METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
 # Up to so many tasks, trying all of them takes no longer than choosing which to try.
 FEW = 64
 # Rows of a task are never quite like those it learned from: this share of their deviation is not held against it.
-TOLERANCE = 0.1
+TOLERANCE = 0.25
 # Below this fit the best task is called a stranger; a task's own rows fall below it in about one group of fifty.
 STRANGER = 0.02
 
@@ -61,21 +61,25 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
 class TaskScore(NamedTuple):
     """A task and how well it fits.
 
-    `score` is one minus the normalised entropy, in 0..1. `fit` says how usual such a score is for the task's own
-    rows: near 1 for rows like its own, near 0 for a stranger's; None for a context that does not say how its own
-    rows score.
+    `score` is one minus the normalised entropy, in 0..1. `fit` says how usual such a score and such rows are for the
+    task, the less usual of the two: near 0 for a stranger's rows; None for a context that does not say what is usual.
     """
 
     task: str
     score: float
     fit: float | None = None
 
+    @property
+    def strange(self) -> bool:
+        """Whether the task finds these rows unlike its own."""
+        return self.fit is not None and self.fit < STRANGER
+
 
 def none_fits(ranking: Sequence[TaskScore]) -> bool | None:
     """Whether "none of these" is the answer: even the best task finds these rows strange. None when not known."""
     if not ranking or ranking[0].fit is None:
         return None
-    return ranking[0].fit < STRANGER
+    return ranking[0].strange
 
 
 def own_entropy(logits: Tensor) -> dict[str, float]:
@@ -93,7 +97,7 @@ def fit_of(entropy: float, rows: int, own: object) -> float | None:
 
     >>> own = {"mean": 0.1, "std": 0.1, "rows": 500}
     >>> round(fit_of(0.1, 16, own), 2), round(fit_of(0.4, 16, own), 6)
-    (0.44, 0.0)
+    (0.45, 0.0)
     """
     match own:
         case {"mean": int() | float() as mean, "std": int() | float() as std, "rows": int() as count}:
@@ -132,8 +136,12 @@ def rank_tasks(
         measured = (scaling != torch.tensor([0.0, 1.0])).any(dim=1)
         scaled = scaled / torch.where(measured, loud, 1.0).view(spread)
         entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])
-        for name, value in zip(some, entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist(), strict=True):
-            found.append(TaskScore(name, 1.0 - value, fit_of(value, len(x), facts[name].info.get("own_entropy"))))
+        sketches = [facts[name].info.get("sketch") for name in some]
+        far = distances(x, sketches, scaling).tolist()
+        values = entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist()
+        for name, value, away, sketch in zip(some, values, far, sketches, strict=True):
+            fits = (fit_of(value, len(x), facts[name].info.get("own_entropy")), usual(away, len(x), sketch))
+            found.append(TaskScore(name, 1.0 - value, min((fit for fit in fits if fit is not None), default=None)))
     return sorted(found, key=lambda one: -one.score)
 
 
@@ -257,10 +265,17 @@ def infer_task(
     """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
 
     "sketch" takes those whose own rows were most like these; "one-shot" those that gradients of a mixture of all
-    contexts point to. "auto" tries everything where tasks are few, and goes by sketches where they are many.
+    contexts point to. "auto" goes by sketches too, but where tasks are few it ranks all of them, likely ones first.
     """
+    if method == "exhaustive":
+        return rank_tasks(model, resident, names, rows, scaling_of)
     if method == "one-shot":
-        names = choose_tasks(model, resident, names, rows, scaling_of, keep=keep)
-    elif method == "sketch" or (method == "auto" and len(names) > FEW):
-        names = choose_by_sketch(resident, names, rows, scaling_of, keep=keep)
-    return rank_tasks(model, resident, names, rows, scaling_of)
+        chosen = choose_tasks(model, resident, names, rows, scaling_of, keep=keep)
+        return rank_tasks(model, resident, chosen, rows, scaling_of)
+    everything = method == "auto" and len(names) <= FEW
+    keep = max(3, len(names) // 4) if everything else keep
+    chosen = choose_by_sketch(resident, names, rows, scaling_of, keep=keep)
+    ranking = rank_tasks(model, resident, names if everything else chosen, rows, scaling_of)
+    # A task may be sure of rows unlike any it has seen: those that know them come first.
+    first = set(chosen)
+    return sorted(ranking, key=lambda one: (one.strange, one.task not in first))

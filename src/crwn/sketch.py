@@ -14,6 +14,7 @@ from torch import Tensor
 from crwn.rows import named_generator
 
 SIZE = 128
+UNFAIR = 0.8  # of one row's mean squared distance: how far off groups of a task's own rows may lie
 MOST_NUMBERS = 50_000  # rows larger than this would need a projection of more than 25 MB
 
 
@@ -25,14 +26,28 @@ def projection(numbers: int) -> Tensor:
 
 
 def make_sketch(x: Tensor) -> dict[str, float | str] | None:
-    """What a context remembers of its rows, `[rows, ...]` as the model takes them; None where they are too large."""
+    """What a context remembers of its rows, `[rows, ...]` as the model takes them; None where they are too large.
+
+    The projected mean as int8 with a scale, and mean and deviation of the rows' squared distances from it.
+    """
     rows = x.flatten(1).float()
     if not len(rows) or rows.shape[1] > MOST_NUMBERS:
         return None
-    mean = projection(rows.shape[1]) @ rows.mean(dim=0)
+    projected = rows @ projection(rows.shape[1]).T
+    mean = projected.mean(dim=0)
     scale = float(mean.abs().max().clamp_min(1e-12)) / 127
     values = torch.round(mean / scale).to(torch.int8).numpy().tobytes()
-    return {"scale": float(f"{scale:.6g}"), "values": base64.b64encode(values).decode()}
+    far = (projected - mean).square().sum(dim=1)
+    return {
+        "scale": _short(scale),
+        "values": base64.b64encode(values).decode(),
+        "distance": _short(float(far.mean())),
+        "deviation": _short(float(far.std(correction=0))),
+    }
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 def open_sketches(kept: Sequence[object]) -> tuple[list[int], Tensor]:
@@ -55,19 +70,42 @@ def open_sketches(kept: Sequence[object]) -> tuple[list[int], Tensor]:
     return known, torch.from_numpy(means) * torch.tensor(scales)[:, None]
 
 
-def likely(x: Tensor, sketches: Sequence[object], scalings: Tensor, keep: int) -> list[int]:
-    """Positions of the tasks whose own rows these raw rows are most like: `keep` of them, and all without a sketch.
+def distances(x: Tensor, sketches: Sequence[object], scalings: Tensor) -> Tensor:
+    """Squared distance of these raw rows' mean from every task's own, `[tasks]`; NaN where there is no sketch.
 
-    Nearest mean in the projected space, each task looking at the rows through its own scaling `[tasks, 2]`.
+    Each task looks at the rows through its own scaling `[tasks, 2]`.
     """
+    found = torch.full((len(sketches),), torch.nan)
     known, means = open_sketches(sketches)
-    if not known or x[0].numel() > MOST_NUMBERS:
-        return list(range(len(sketches)))
-    matrix = projection(x[0].numel())
-    seen, ones = matrix @ x.flatten(1).float().mean(dim=0), matrix.sum(dim=1)
-    mean, std = scalings[known, :1], scalings[known, 1:]
-    scaled = (seen - mean * ones) / std
-    distance = (scaled - means).square().sum(dim=1).nan_to_num(torch.inf)
-    best = distance.topk(min(keep, len(known)), largest=False).indices.tolist()
-    without = sorted(set(range(len(sketches))) - set(known))
-    return [*(known[i] for i in best), *without]
+    if known and x[0].numel() <= MOST_NUMBERS:
+        matrix = projection(x[0].numel())
+        seen, ones = matrix @ x.flatten(1).float().mean(dim=0), matrix.sum(dim=1)
+        scaled = (seen - scalings[known, :1] * ones) / scalings[known, 1:]
+        found[known] = (scaled - means).square().sum(dim=1).nan_to_num(torch.inf)
+    return found
+
+
+def likely(x: Tensor, sketches: Sequence[object], scalings: Tensor, keep: int) -> list[int]:
+    """Positions of the tasks whose own rows these raw rows are most like: `keep` of them, and all without a sketch."""
+    far = distances(x, sketches, scalings)
+    unknown = far.isnan()
+    known = (~unknown).nonzero()[:, 0]
+    best = known[far[known].topk(min(keep, len(known)), largest=False).indices]
+    return [*best.tolist(), *unknown.nonzero()[:, 0].tolist()]
+
+
+def usual(distance: float, rows: int, kept: object) -> float | None:
+    """The chance that a group of the task's own rows has its mean at least this far; None where that is not known.
+
+    A group need not be a fair sample (all of one class, say), so its mean may lie some way off however large it is.
+    """
+    match kept:
+        case {"distance": int() | float() as mean, "deviation": int() | float() as deviation}:
+            pass
+        case _:
+            return None
+    if not (0 < mean < 1e30 and 0 <= deviation < 1e30) or distance != distance:
+        return None
+    shape = torch.tensor(min((mean / max(deviation, 0.05 * mean)) ** 2, 1e4), dtype=torch.float64)
+    expected = mean * (1 / rows + UNFAIR)
+    return float(torch.special.gammaincc(shape, shape * min(distance / expected, 1e6)))
