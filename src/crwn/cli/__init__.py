@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from crwn import __version__
 from crwn.cli import atlas, bench, data, demo, export, learn, predict, report, reproduce, run, serve, tasks
 from crwn.errors import CRWNError
 
+
+class _Commands(TyperGroup):
+    """Commands whose interruption is told like any other error; Typer itself would end without a word."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise CRWNError("stopped; everything finished before is kept") from error
+
+
 app = typer.Typer(
+    cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
@@ -56,22 +70,22 @@ def main() -> None:
         sys.argv.remove("--debug")
     try:
         app()
-    except (CRWNError, OSError, MemoryError, KeyboardInterrupt) as error:
+    except Exception as error:
         if debug:
             raise
         _tell(error)
         sys.exit(1)
 
 
-def _tell(error: BaseException) -> None:
+def _tell(error: Exception) -> None:
     if isinstance(error, BrokenPipeError):
         # The reader went away (`crwn tasks ... | head`): there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    if isinstance(error, KeyboardInterrupt):
-        text = "stopped; everything finished before is kept"
-    elif isinstance(error, MemoryError):
+    if isinstance(error, MemoryError):
         text = "not enough memory: use a smaller model or fewer rows"
+    elif isinstance(error, CRWNError | OSError):
+        text = str(error)
     else:
-        text = " ".join(str(error).split())
-    print(f"error: {text}", file=sys.stderr)
+        text = f"{type(error).__name__}: {error}: crwn did not expect this; --debug shows where it happened"
+    print("error:", " ".join(text.split()), file=sys.stderr)
