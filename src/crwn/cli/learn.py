@@ -32,25 +32,36 @@ class WeightKind(StrEnum):
     gaussian = "gaussian"
 
 
+class RecipeName(StrEnum):
+    """Recipes that have a name."""
+
+    best = "best"
+    paper = "paper"
+
+
 def command(
     model: ModelFolder,
     task: Annotated[str, typer.Argument(help="Name of the task.")],
     data: DataFile,
     batches: Annotated[int | None, typer.Option(min=1, help="Batches of 128 rows; 1,000 by default.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, instead of batches.")] = None,
-    recipe: Annotated[str, typer.Option(help="best, or paper.")] = "best",
+    recipe: Annotated[RecipeName, typer.Option(help="How to learn.")] = RecipeName.best,
     validation: Annotated[
         float | None, typer.Option(min=0.0, max=0.9, help="Share of the rows held out; stops early by them.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the context the task has.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Learn the task anew in place of the old.")] = False,
     start: Annotated[str | None, typer.Option(help="Start from the context of a task, or `nearest`.")] = None,
-    kind: Annotated[Kind, typer.Option("--model", help="Network of a new folder.")] = Kind.neuromodnet,
+    kind: Annotated[
+        Kind | None, typer.Option("--model", help="Network of a new folder; neuromodnet by default.")
+    ] = None,
     hidden: Annotated[
         int | None, typer.Option(min=1, help="Width of a new network's hidden layers; 4096, or 10 x inputs for flynet.")
     ] = None,
-    weights: Annotated[WeightKind, typer.Option(help="Frozen weights of a new network.")] = WeightKind.hadamard,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of a new network.")] = 0,
+    weights: Annotated[
+        WeightKind | None, typer.Option(help="Frozen weights of a new network; hadamard by default.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new network; 0 by default.")] = None,
     classes: Annotated[
         int | None, typer.Option(min=2, help="Outputs of a new network; the data's classes, at least 10, by default.")
     ] = None,
@@ -63,8 +74,11 @@ def command(
         x, y = read_labelled(data, progress=progress)
     if y is None:
         raise ConfigError(f"{data} has no labels: learning needs a label for each row (y in .npz, `label` in a CSV)")
-    shape = {"kind": kind.value, "hidden": hidden, "weights": weights.value, "seed": seed, "classes": classes}
-    with _open_or_make(model, x, y, shape) as learner:
+    wanted = {"model": kind, "hidden": hidden, "weights": weights, "seed": seed, "classes": classes}
+    wanted = {option: value for option, value in wanted.items() if value is not None}
+    if not (model / "model.json").exists() and not resume:
+        _make(model, task, x, y, validation, wanted)
+    with _open(model, wanted) as learner:
         try:
             context = learner.learn(
                 task,
@@ -72,7 +86,7 @@ def command(
                 y,
                 batches=batches,
                 epochs=epochs,
-                recipe=recipe,
+                recipe=recipe.value,
                 validation=validation,
                 resume=resume,
                 replace=replace,
@@ -106,25 +120,44 @@ def command(
     )
 
 
-def _open_or_make(folder: Path, x: Any, y: Any, shape: dict[str, Any]) -> Learner:
+def _make(folder: Path, task: str, x: Any, y: Any, validation: float | None, wanted: dict[str, Any]) -> None:
+    """Make a model folder sized for the data, once it is sure that the data can be learned with it."""
     from crwn.inputs import classes_of, plain_labels
     from crwn.learner import Learner
 
-    if (folder / "model.json").exists():
-        return Learner.load(folder)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there but is not a model folder: choose another path")
-    return Learner(_network(x[0].size if len(x) else 0, len(classes_of(plain_labels(y))), shape), bank=folder)
+    network = _network(x[0].size, len(classes_of(plain_labels(y))), wanted)
+    Learner(network).check_lesson(task, x, y, validation=validation)
+    Learner(network, bank=folder).close()
 
 
-def _network(features: int, found: int, shape: dict[str, Any]) -> Any:
-    from crwn.errors import DataError
+def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
+    """The learner of a folder that is there; options that say otherwise than it was made with are refused."""
+    from crwn.learner import Learner
+    from crwn.model_folder import read_description
+
+    record = read_description(folder)
+    config = record.get("config")
+    made = {**(config if isinstance(config, dict) else {}), "model": record.get("kind")}
+    for option, value in wanted.items():
+        kept = made.get(option)
+        if (set(kept) != {value}) if isinstance(kept, list) else (kept != value):
+            raise ConfigError(
+                f"{folder} was made with --{option} {kept}, not {value}: leave the option out, or choose another folder"
+            )
+    return Learner.load(folder)
+
+
+def _network(features: int, found: int, wanted: dict[str, Any]) -> Any:
     from crwn.models import FlyNet, NeuroModNet
 
-    if features == 0:
-        raise DataError("the data has no rows: a network cannot be sized for it")
-    classes = shape["classes"] or max(10, found)
-    if shape["kind"] == "flynet":
-        return FlyNet(features, shape["hidden"] or 10 * features, classes, seed=shape["seed"])
-    width = shape["hidden"] or 4096
-    return NeuroModNet(features, (width, width), classes, seed=shape["seed"], weights=shape["weights"])
+    classes, seed = wanted.get("classes", max(10, found)), wanted.get("seed", 0)
+    if wanted.get("model") == Kind.flynet:
+        if "weights" in wanted:
+            raise ConfigError("--weights is for neuromodnet: flynet's encoder is sparse and its decoder gaussian")
+        return FlyNet(features, wanted.get("hidden", 10 * features), classes, seed=seed)
+    width = wanted.get("hidden", 4096)
+    return NeuroModNet(
+        features, (width, width), classes, seed=seed, weights=str(wanted.get("weights", WeightKind.hadamard))
+    )
