@@ -46,7 +46,8 @@ def command(
 
     rows = []
     for one in entries:
-        accuracy = f"{100 * one.info['accuracy']:.1f}%" if "accuracy" in one.info else ""
+        known = one.info.get("accuracy")  # percent, on rows held out
+        accuracy = f"{known:.1f}%" if isinstance(known, int | float) else ""
         numbers = [f"{number:,}" for number in (len(one.classes), one.numbers, one.bytes)]
         rows.append([one.name, *numbers, accuracy, one.created[:19].replace("T", " ")])
     if rows:

@@ -78,7 +78,7 @@ def _keep(folder: Path, collection: Collection, image_set: ImageSet, result: Run
             tuple(range(10)),
             name,
             now(),
-            {"scaling": [mean, std], "factors": dict(factors), "accuracy": round(accuracy / 100, 4)},
+            {"scaling": [mean, std], "factors": dict(factors), "accuracy": round(accuracy, 2)},
         )
         for task, tensors, factors, accuracy in zip(
             collection.names, collection.contexts, collection.factors, result.accuracy, strict=True
