@@ -13,3 +13,9 @@ def test_the_bar_is_on_stderr_and_names_what_is_done(capsys: pytest.CaptureFixtu
     assert "reading" in told.err
     assert "100%" in told.err
     assert "elsewhere" in told.err
+
+
+def test_nothing_told_is_nothing_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress_bar():
+        pass
+    assert capsys.readouterr().err == ""

@@ -15,22 +15,27 @@ def silent(what: str, done: int, total: int | None) -> None:
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A bar on stderr, one line per thing that is being done."""
+    """A bar on stderr, one line per thing that is being done; nothing where nothing is told."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-    with Progress(
+    bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
         TaskProgressColumn(show_speed=True),
         TimeRemainingColumn(),
         console=Console(stderr=True),
-    ) as bar:
-        lines: dict[str, TaskID] = {}
+    )
+    lines: dict[str, TaskID] = {}
 
-        def tell(what: str, done: int, total: int | None) -> None:
-            if what not in lines:
-                lines[what] = bar.add_task(what, total=total)
-            bar.update(lines[what], completed=done, total=total)
+    def tell(what: str, done: int, total: int | None) -> None:
+        bar.start()
+        if what not in lines:
+            lines[what] = bar.add_task(what, total=total)
+        bar.update(lines[what], completed=done, total=total)
 
+    try:
         yield tell
+    finally:
+        if lines:
+            bar.stop()
