@@ -1,0 +1,140 @@
+"""The command line as a whole: help, errors at the edge, how fast it answers."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crwn import Learner, NeuroModNet
+from crwn.cli import main
+
+CRWN = Path(sys.executable).with_name("crwn")
+COMMANDS = (
+    *("demo", "run", "reproduce", "report", "learn", "predict", "tasks", "forget", "export", "import-context"),
+    *("atlas", "serve", "bench", "data/list", "data/fetch", "data/import"),
+)
+
+
+def crwn(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(CRWN), *words], capture_output=True, text=True, timeout=120)
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    """`crwn WORDS` inside this process; gives the exit status."""
+    monkeypatch.setattr(sys, "argv", ["crwn", *words])
+    with pytest.raises(SystemExit) as caught:
+        main()
+    return int(caught.value.code or 0)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command.split("/")
+    assert run(monkeypatch, *words, "--help") == 0
+    assert f"Example: crwn {' '.join(words)}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_help_needs_no_torch_and_answers_fast() -> None:
+    script = (
+        "import sys, time\nbegan = time.process_time()\nsys.argv = ['crwn', '--help']\nfrom crwn.cli import main\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'sklearn', 'matplotlib', 'sqlalchemy', 'ray', 'fastapi', 'plotly'} & set(sys.modules)\n"
+        "print(sorted(heavy), time.process_time() - began, file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    heavy, _, seconds = done.stderr.strip().rpartition(" ")
+    assert heavy == "[]", done.stderr
+    assert float(seconds) < 1.5
+    assert "import-context" in done.stdout
+
+
+def test_version_and_importing_the_package_need_no_torch() -> None:
+    script = "import sys, crwn; print(crwn.__version__, 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.split() == ["0.1.0", "False"]
+    assert crwn("--version").stdout.startswith("crwn 0.1.0")
+
+
+def test_an_error_is_one_line_and_status_1() -> None:
+    done = crwn("tasks", "nowhere.crwn")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert (
+        done.stderr == "error: there is no model folder nowhere.crwn: check the path, or make one with `crwn learn`\n"
+    )
+
+
+def test_debug_adds_the_trace() -> None:
+    done = crwn("tasks", "nowhere.crwn", "--debug")
+    assert done.returncode == 1
+    assert "Traceback (most recent call last)" in done.stderr
+    assert "ModelError" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["fly"], ["learn"], ["tasks", "--nothing"], ["learn", "a", "b", "c", "--seed", "x"]])
+def test_wrong_usage_is_status_2(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, *words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert "Usage" in told.err
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (RuntimeError("odd\nthing"), "error: RuntimeError: odd thing: crwn did not expect this; --debug shows where"),
+        (MemoryError(), "error: not enough memory"),
+        (KeyboardInterrupt(), "error: stopped; everything finished before is kept"),
+        (PermissionError(13, "Permission denied", "m.crwn"), "error: [Errno 13] Permission denied: 'm.crwn'"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_whatever_happens_is_one_line(
+    error: BaseException, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("crwn.model_folder.read_description", fail)
+    assert run(monkeypatch, "tasks", "m.crwn") == 1
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith(said)
+    assert told.err.count("\n") == 1
+
+
+def test_ctrl_c_while_learning_keeps_what_was_learned(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    np.savez(tmp_path / "d.npz", x=random.normal(size=(256, 20)), y=random.integers(0, 2, 256))
+    folder = str(tmp_path / "m.crwn")
+    with np.load(tmp_path / "d.npz") as data, Learner(NeuroModNet(20, (64,), 2, seed=0), bank=folder) as learner:
+        learner.learn("first", data["x"], data["y"], batches=2, progress=False)
+    words = [str(CRWN), "learn", folder, "second", str(tmp_path / "d.npz"), "--batches", "1000000"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    # The bank is opened just before learning begins: nothing else can be seen from outside.
+    deadline = time.monotonic() + 60
+    while not _is_learning(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (1, "")
+    assert err == 'error: stopped while learning "second": 1 tasks learned before are kept\n'
+    with Learner.load(folder) as learner:
+        assert learner.tasks == ["first"]
+
+
+def _is_learning(pid: int) -> bool:
+    """Whether the process has opened the bank."""
+    try:
+        return any("bank.sqlite" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:
+        return False
