@@ -120,6 +120,7 @@ def model_time(before: dict[str, float], after: dict[str, float]) -> dict[str, f
     rows = change["crwn_rows_total"]
     return {
         "model_ms_per_row": round(1000 * change["crwn_model_seconds_total"] / rows, 4),
+        "model_cpu_ms_per_row": round(1000 * change["crwn_model_cpu_seconds_total"] / rows, 4),
         "rows_per_pass": round(rows / change["crwn_batch_rows_count"], 2),
     }
 
@@ -170,6 +171,7 @@ def main() -> None:
         one, many = found["1"], found["64"]
         record["batching_saves"] = {
             "model_time_per_row": round(one["model_ms_per_row"] / many["model_ms_per_row"], 2),
+            "model_cpu_per_row": round(one["model_cpu_ms_per_row"] / many["model_cpu_ms_per_row"], 2),
             "requests_per_second": round(many["requests_per_second"] / one["requests_per_second"], 2),
         }
     text = json.dumps(record, indent=2)

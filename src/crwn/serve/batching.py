@@ -164,9 +164,10 @@ class Batcher:
     def _answer_together(self, group: list[_Waiting]) -> None:
         names = [name for one in group for name in one.names]
         x = torch.cat([one.x for one in group]) if len(group) > 1 else group[0].x
-        began = time.perf_counter()
+        began, worked = time.perf_counter(), time.thread_time()
         logits, classes = self._logits(x, names)
         self.metrics.model_seconds.inc(time.perf_counter() - began)
+        self.metrics.model_cpu.inc(time.thread_time() - worked)
         self.metrics.rows.inc(len(x))
         self.metrics.batch_rows.observe(len(x))
         self.metrics.batch_requests.observe(len(group))

@@ -20,6 +20,9 @@ class Metrics:
         self.seconds = Histogram("crwn_request_seconds", "Time to answer.", ["route"], registry=own)
         self.rows = Counter("crwn_rows", "Rows predicted.", registry=own)
         self.model_seconds = Counter("crwn_model_seconds", "Time the model took to predict.", registry=own)
+        self.model_cpu = Counter(
+            "crwn_model_cpu_seconds", "The same without waiting for the processor (one thread's).", registry=own
+        )
         self.batch_rows = Histogram("crwn_batch_rows", "Rows in one pass of the model.", buckets=_ROWS, registry=own)
         self.batch_requests = Histogram(
             "crwn_batch_requests", "Requests answered by one pass of the model.", buckets=_ROWS, registry=own
