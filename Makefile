@@ -14,7 +14,7 @@ $(READY): pyproject.toml constraints.txt scripts/install-avalanche
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
-	scripts/install-avalanche $(BIN)/python
+	scripts/install-avalanche $(BIN)/python || echo "note: Avalanche could not be installed; its tests will be skipped"
 	touch $(READY)
 
 demo: $(READY)

@@ -35,6 +35,8 @@ def write_page(records: Path, page: Path) -> None:
         "command that repeats it), `metrics.jsonl` (a line per task) and `result.json`.",
         "Accuracies are percentages on the test rows, means over tasks after the last one was learned, with the "
         "deviation over seeds. Runs that are shorter than the paper's say so in brackets, and so does a single seed.",
+        "Seconds are wall time of shared machines, often with other work beside: they do not compare methods. "
+        "Speeds are compared as ratios measured in one run, on the page about performance.",
         _machines(records),
     ]
     for name in SUITES:
@@ -44,6 +46,7 @@ def write_page(records: Path, page: Path) -> None:
         parts.append(_differences(filled))
         write_whole(tables / f"{name}.csv", as_csv(filled).encode())
         write_whole(tables / f"{name}.tex", suite_latex(suite, filled).encode())
+    parts += sorted(note.read_text().rstrip() for note in records.glob("notes/*.md"))
     parts.append("## Figures")
     for path in draw_all(records, figures):
         if path.suffix == ".png":
