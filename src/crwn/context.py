@@ -399,7 +399,8 @@ class ContextStack:
                 self._scales[key][row] = scale
 
     def _open(self, key: str, at: Tensor | slice) -> Tensor:
-        rows = self._rows[key][at]
+        # Copies whole rows, several times faster than indexing with a tensor.
+        rows = self._rows[key][at] if isinstance(at, slice) else self._rows[key].index_select(0, at)
         if key in self._scales:
             return rows.float() * self._scales[key][at].view(-1, *[1] * (rows.ndim - 1))
         return rows.float()

@@ -312,7 +312,12 @@ def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> 
     training = model.training
     model.eval()
     try:
-        out: Tensor = stacked(one)(dict(tensors), x)
+        if getattr(model, "rowwise", False):
+            # alpha [rows] beside v [rows, in]: less to set up than vmap, which counts in small batches.
+            spread = {name: value[:, None] if value.ndim == 1 else value for name, value in tensors.items()}
+            out: Tensor = functional_call(model, spread, (x,))
+        else:
+            out = stacked(one)(dict(tensors), x)
     finally:
         model.train(training)
     return out

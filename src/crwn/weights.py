@@ -65,7 +65,8 @@ def hadamard_matrix(size: int) -> Tensor:
 class FrozenWeights(nn.Module):
     """A frozen matrix R `[out, in]` that is made from a seed, applied to rows, and never stored.
 
-    Called with `gain`, it computes `R @ (gain * x)`, the superposition form of the modulation.
+    Called with `gain`, it computes `R @ (gain * x)`, the superposition form of the modulation; a gain `[rows, in]`
+    gives every row its own.
     """
 
     fingerprint: str
@@ -118,7 +119,7 @@ class Gaussian(FrozenWeights):
         return self.in_features * self.out_features
 
     def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        if gain is not None and x.ndim > 1 and x.shape[-2] > 4 * self.out_features:
+        if gain is not None and gain.ndim == 1 and x.ndim > 1 and x.shape[-2] > 4 * self.out_features:
             # With few outputs and many rows the modulated matrix is smaller than the modulated rows.
             return ((self.weight * gain) @ x.mT).mT
         return F.linear(x if gain is None else x * gain, self.weight)

@@ -41,6 +41,7 @@ class NeuroModNet(Network):
     """
 
     kind = "neuromodnet"
+    rowwise = True
 
     def __init__(
         self,

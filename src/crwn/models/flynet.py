@@ -30,6 +30,7 @@ class FlyNet(Network):
     """
 
     kind = "flynet"
+    rowwise = True
 
     def __init__(
         self,

@@ -13,6 +13,8 @@ class Network(nn.Module):
     """A network that is wholly described by its kind and its configuration."""
 
     kind: ClassVar[str]
+    # Whether a context may have a row of its own for every row of the inputs, by broadcasting alone.
+    rowwise: ClassVar[bool] = False
     config: dict[str, Any]
     input_shape: tuple[int, ...]
     classes: int
