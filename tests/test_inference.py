@@ -76,11 +76,11 @@ def test_gradients_are_those_of_the_mixture(learner: Learner, digits: tuple[np.n
     from torch.func import functional_call
 
     from crwn.inference import _gains
-    from crwn.learner import _scaling
+    from crwn.inputs import scaling_of
 
     names = learner.tasks[:6]
     x = torch.from_numpy(group(digits, 2, 0, 8))
-    gains = _gains(learner.model, learner._resident, names, x, _scaling)
+    gains = _gains(learner.model, learner.resident, names, x, scaling_of)
     contexts = [learner.context(name) for name in names]
 
     def entropy(weights: torch.Tensor) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -177,3 +177,19 @@ def rows_of(x: Any, *, shape: Sequence[int] | None, scaling: Scaling | None = No
     tensor = shaped(as_tensor(x), shape)
     check_finite(tensor)
     return Rows(tensor, prepare=Standardise(scaling or NO_SCALING))
+
+
+def scaling_of(info: Mapping[str, Any]) -> Scaling:
+    """The scaling kept among the facts of a context."""
+    found = info.get("scaling", NO_SCALING)
+    return float(found[0]), float(found[1])
+
+
+def scaled(rows: Rows, scaling: Scaling) -> Rows:
+    """Rows as a task scales them, on top of what prepares them (nothing, for rows handed over as arrays)."""
+    if scaling == NO_SCALING:
+        return rows
+    prepare, standardise = rows.prepare, Standardise(scaling)
+    if not (isinstance(prepare, Standardise) and (prepare.mean, prepare.std) == NO_SCALING):
+        return Rows(rows.x, rows.y, rows.index, lambda batch: standardise(prepare(batch)), None, rows.weight)
+    return Rows(rows.x, rows.y, rows.index, standardise, None, rows.weight)

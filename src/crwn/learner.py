@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from crwn import inputs, lessons, model_folder
+from crwn.answering import Answering
 from crwn.bank import Bank, ResidentStack, open_bank
 from crwn.context import Context, Store, check_model
 from crwn.engine import Engine, Work, make_engine
@@ -26,7 +27,7 @@ from crwn.models import fingerprint
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.similarity import flatten, nearest
-from crwn.training import Callback, mixed_logits, predict_logits, replica
+from crwn.training import Callback, predict_logits, replica
 
 
 class Learner:
@@ -67,9 +68,9 @@ class Learner:
         self.bank = self._open(bank, store)
         self._start = {name: tensor.clone() for name, tensor in context_tensors(model).items()}
         self._shapes = {name: tuple(tensor.shape) for name, tensor in self._start.items()}
-        self._resident = ResidentStack(self.bank, self._shapes, capacity=resident)
-        # functional_call swaps tensors inside the module for a moment: one prediction at a time.
+        self.resident = ResidentStack(self.bank, self._shapes, capacity=resident)
         self._busy = threading.Lock()
+        self._answering = Answering(self.model, self.resident, self.device, self._busy)
 
     def _open(self, bank: str | Path | Bank | None, store: Store | None) -> Bank:
         if bank is not None and not isinstance(bank, str | Path):
@@ -176,7 +177,7 @@ class Learner:
             sample_weight=sample_weight,
             validation=validation,
             seed=self.seed,
-            known=None if old is None else (old.classes, _scaling(old.info)),
+            known=None if old is None else (old.classes, inputs.scaling_of(old.info)),
         )
 
     def check_lesson(self, task: str, x: Any, y: Any, *, validation: Any = None, resume: bool = False) -> None:
@@ -230,7 +231,7 @@ class Learner:
                     contexts = [lesson.context(one, self.fingerprint, self.model) for lesson, one in pairs]
                 self.bank.put_many(contexts, replace=replace)
                 for context in contexts:
-                    self._resident.put(context)
+                    self.resident.put(context)
                 kept.extend(contexts)
         return kept
 
@@ -276,38 +277,10 @@ class Learner:
         rows = inputs.rows_of(x, shape=self.input_shape)
         chosen = self._choose(rows, task, infer_task)
         if isinstance(chosen, str):
-            tensors, facts = self._resident.take_with_facts([chosen])
-            fact = facts[chosen]
-            own = {name: value[0] for name, value in tensors.items()}
-            scaled = _scaled(rows, _scaling(fact.info))
-            if not len(rows):
-                return torch.zeros(0, len(fact.classes)), chosen, {chosen: fact.classes}
-            with self._busy:
-                logits = predict_logits(self.model, own, scaled, classes=len(fact.classes), device=self.device)
-            return logits, chosen, {chosen: fact.classes}
-        return self._mixed_logits(rows, chosen)
-
-    def _mixed_logits(
-        self, rows: Rows, names: Sequence[str]
-    ) -> tuple[Tensor, Sequence[str], dict[str, tuple[Hashable, ...]]]:
-        parts: list[Tensor] = []
-        classes: dict[str, tuple[Hashable, ...]] = {}
-        size = min(1024, self._resident.capacity)
-        for at in range(0, len(names), size):
-            some = list(names[at : at + size])
-            tensors, facts = self._resident.take_with_facts(some)
-            scaling = torch.tensor([_scaling(facts[name].info) for name in some])
-            spread = (-1, *[1] * (rows.x.ndim - 1))
-            x = rows.inputs(slice(at, at + size))
-            x = (x - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
-            placed = {name: value.to(self.device) for name, value in tensors.items()}
-            with self._busy:
-                logits = mixed_logits(self.model, placed, x.to(self.device)).float().cpu()
-            counts = torch.tensor([len(facts[name].classes) for name in some])
-            absent = torch.arange(logits.shape[1]) >= counts[:, None]
-            parts.append(logits.masked_fill(absent, -torch.inf))
-            classes |= {name: fact.classes for name, fact in facts.items()}
-        return torch.cat(parts) if parts else torch.zeros(0, self.outputs), names, classes
+            logits, classes = self._answering.of_one(rows, chosen)
+        else:
+            logits, classes = self._answering.of_each(rows, chosen, self.outputs)
+        return logits, chosen, classes
 
     def _choose(self, rows: Rows, task: str | Sequence[str] | None, infer_task: bool) -> str | Sequence[str]:
         if task is not None and infer_task:
@@ -346,7 +319,7 @@ class Learner:
         if not names:
             raise TaskError("this learner has no tasks yet: teach it one first")
         with self._busy:
-            return infer_task(self.model, self._resident, names, rows, _scaling, method=method, keep=keep)
+            return infer_task(self.model, self.resident, names, rows, inputs.scaling_of, method=method, keep=keep)
 
     def best_start(self, rows: Rows) -> str | None:
         """The task whose predictions fit these labelled rows best; None when there is no task yet."""
@@ -357,7 +330,7 @@ class Learner:
         sample = rows.select(torch.arange(0, len(rows), max(1, len(rows) // 512))[:512])
         losses = {}
         for name in names:
-            tensors, facts = self._resident.take_with_facts([name])
+            tensors, facts = self.resident.take_with_facts([name])
             classes = len(facts[name].classes)
             if classes < int(sample.labels(slice(None)).max()) + 1:
                 continue
@@ -389,7 +362,7 @@ class Learner:
             )
         inputs.check_scaling(context.info.get("scaling", inputs.NO_SCALING), context.name)
         self.bank.put(context, replace=replace)
-        self._resident.put(context)
+        self.resident.put(context)
 
     def merge(self, task: str) -> nn.Module:
         """A plain `nn.Module` with this task's context baked in: raw rows in, logits of its classes out."""
@@ -399,18 +372,18 @@ class Learner:
             return merged(
                 self.model,
                 context.tensors,
-                scaling=_scaling(context.info),
+                scaling=inputs.scaling_of(context.info),
                 classes=classes if classes < self.outputs else None,
             )
 
     def forget(self, task: str) -> None:
         """Drop a task for good."""
         self.bank.delete(task)
-        self._resident.drop(task)
+        self.resident.drop(task)
 
     def refresh(self) -> list[str]:
         """See what other processes changed in the bank; gives the names of changed tasks."""
-        return self._resident.refresh()
+        return self.resident.refresh()
 
     def save(self, path: str | Path) -> None:
         """Write a model folder with all tasks; a learner whose bank is that folder is saved already."""
@@ -448,21 +421,6 @@ class Learner:
         with contextlib.suppress(Exception):
             return f"Learner({type(self.model).__name__} {self.fingerprint[:8]}, {len(self.bank)} tasks in {where})"
         return f"Learner({type(self.model).__name__}, closed)"
-
-
-def _scaling(info: Mapping[str, Any]) -> inputs.Scaling:
-    found = info.get("scaling", inputs.NO_SCALING)
-    return float(found[0]), float(found[1])
-
-
-def _scaled(rows: Rows, scaling: inputs.Scaling) -> Rows:
-    """Rows as this task scales them, on top of what prepares them (nothing, for rows handed over as arrays)."""
-    if scaling == inputs.NO_SCALING:
-        return rows
-    prepare, standardise = rows.prepare, inputs.Standardise(scaling)
-    if not (isinstance(prepare, inputs.Standardise) and (prepare.mean, prepare.std) == inputs.NO_SCALING):
-        return Rows(rows.x, rows.y, rows.index, lambda batch: standardise(prepare(batch)), None, rows.weight)
-    return Rows(rows.x, rows.y, rows.index, standardise, None, rows.weight)
 
 
 def _in_parts(names: list[str], size: int) -> Iterator[list[str]]:

@@ -61,7 +61,7 @@ class Batcher:
         self.learner = learner
         self.limits = limits
         self.metrics = metrics
-        self.rows_at_once = min(ROWS_AT_ONCE, learner._resident.capacity)
+        self.rows_at_once = min(ROWS_AT_ONCE, learner.resident.capacity)
         # Convolutions gain nothing from a context per row.
         self._mixes = widest_layer(learner.model) is not None
         self._queue: deque[_Waiting] = deque()

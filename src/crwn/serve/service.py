@@ -48,7 +48,7 @@ class Service:
 
     def measure(self) -> bytes:
         """The counters as Prometheus reads them."""
-        resident = self.learner._resident
+        resident = self.learner.resident
         self.metrics.tasks.set(len(self.learner.bank))
         self.metrics.resident.set(len(resident))
         self.metrics.hits.set(resident.hits)
