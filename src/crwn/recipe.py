@@ -34,7 +34,7 @@ class Recipe(BaseModel):
     compile: bool = Field(False, description="use torch.compile: pays for long tasks of convolutional networks")
     patience: int = Field(5, ge=1, description="checks without a better validation loss before a task stops")
     check_every: int | None = Field(
-        None, ge=1, description="batches between validation checks; by default an epoch, but at least a twentieth of all"
+        None, ge=1, description="batches between validation checks; an epoch by default, or a twentieth of all if more"
     )
 
     @model_validator(mode="after")

@@ -38,4 +38,5 @@ def nearest(vectors: Tensor, row: int, count: int) -> list[tuple[int, float]]:
 
 def _unit(vectors: Tensor, mean: Tensor | None) -> Tensor:
     centred = vectors - (vectors.mean(dim=0) if mean is None else mean)
-    return centred / centred.norm(dim=1, keepdim=True).clamp_min(1e-12)
+    size: Tensor = centred.norm(dim=1, keepdim=True)
+    return centred / size.clamp_min(1e-12)
