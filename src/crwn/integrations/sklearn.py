@@ -57,7 +57,9 @@ class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (weight < 0).any():
+            raise ValueError(f"sample weights must not be negative, got {weight.min()}")
         if not weight.any():
             raise ValueError("all sample weights are zero: at least one row must count")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
