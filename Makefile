@@ -20,8 +20,10 @@ $(READY): pyproject.toml constraints.txt scripts/install-avalanche
 demo: $(READY)
 	$(BIN)/crwn demo --out demo
 
+# Two files at a time, one thread each: most tests wait for processes they start. N=0 runs one after another.
+N ?= 2
 test: $(READY)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(N) --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -145,7 +145,6 @@ def test_datasets_that_cannot_be_used() -> None:
         (np.array([True, False]), [True, False]),
         ([(1, "a"), (2, "b")], [(1, "a"), (2, "b")]),
     ],
-    ids=str,
 )
 def test_labels_become_plain_values(given: object, plain: list[object]) -> None:
     found = plain_labels(given)
