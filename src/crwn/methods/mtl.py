@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-
-from torch import nn
 
 from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
-from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.independent import float_bytes
 from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense
 from crwn.methods.one_network import OneNetwork
-from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
-from crwn.scenarios import Scenario, Task
+from crwn.scenarios import Task
 from crwn.training import Callback, TaskRows, train
 
 
@@ -31,23 +25,6 @@ class MTL(OneNetwork):
     name = "mtl"
     joint = True
     sizes = ("256",)
-
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
-
-    def network(self) -> nn.Module:
-        return baseline(
-            self.scenario,
-            self.size,
-            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
-            partial(DenseKernel, seed=self.seed),
-            method=self.name,
-            affine=True,
-        )
-
-    def recipe(self, **overrides: object) -> Recipe:
-        return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
 
     def learn(
         self,

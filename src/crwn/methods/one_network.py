@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 
 from pydantic import BaseModel
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
+from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.method import Method
+from crwn.methods.networks import Dense
+from crwn.methods.published import has_images, published_recipe
+from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task
 from crwn.training import predict_logits
@@ -31,9 +35,23 @@ class OneNetwork(Method):
         self.weights = context_tensors(self.model)
         self.statistics: dict[str, dict[str, Tensor]] = {}
 
-    @abstractmethod
+    @classmethod
+    def default_size(cls, scenario: Scenario) -> str:
+        return "1d" if has_images(scenario) else "256"
+
     def network(self) -> nn.Module:
-        """The network as it starts."""
+        """The network as it starts: ordinary dense layers or kernels, unless a method has its own."""
+        return baseline(
+            self.scenario,
+            self.size,
+            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
+            partial(DenseKernel, seed=self.seed),
+            method=self.name,
+            affine=True,
+        )
+
+    def recipe(self, **overrides: object) -> Recipe:
+        return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
 
     @property
     def stack_size(self) -> int:

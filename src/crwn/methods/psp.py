@@ -19,7 +19,7 @@ from crwn.methods.one_network import OneNetwork, only
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import Rows, named_generator
-from crwn.scenarios import Scenario, Task
+from crwn.scenarios import Task
 from crwn.training import Callback, TaskRows, predict_logits, train
 from crwn.weights import gaussian
 
@@ -35,10 +35,6 @@ class PSP(OneNetwork):
     name = "psp"
     sizes = ("256",)
     _turned: int | None = None  # the seed of the rotations that are in the network now
-
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
         return baseline(

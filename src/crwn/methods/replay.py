@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import cast
 
 import torch
 from pydantic import BaseModel, Field
-from torch import Tensor, nn
+from torch import Tensor
 
 from crwn.checkpoint import Checkpoint
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.image_networks import DenseKernel, baseline
 from crwn.methods.independent import float_bytes
 from crwn.methods.joined_rows import JoinedRows, MixedRows
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense
 from crwn.methods.one_network import OneNetwork, only
-from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import Rows, named_generator
 from crwn.scenarios import Scenario, Task
@@ -51,23 +47,6 @@ class Replay(OneNetwork):
     @property
     def settings(self) -> Options:
         return cast(Replay.Options, self.options)
-
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
-
-    def network(self) -> nn.Module:
-        return baseline(
-            self.scenario,
-            self.size,
-            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
-            partial(DenseKernel, seed=self.seed),
-            method=self.name,
-            affine=True,
-        )
-
-    def recipe(self, **overrides: object) -> Recipe:
-        return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
 
     def learn(
         self,
