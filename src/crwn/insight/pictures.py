@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,7 +91,8 @@ def draw_inputs(images: Matrix, names: Sequence[str], title: str) -> Any:
     for axes, i in zip(grid.flat, shown, strict=False):
         axes.imshow(images[i], cmap="magma", vmin=low, vmax=high, interpolation="nearest")
         axes.set_title(names[i], fontsize=8, color=INK, pad=2)
-    figure.suptitle(title, fontsize=11, color=INK)
+    # Few tasks make a narrow picture: the title is broken into lines that fit it.
+    figure.suptitle("\n".join(textwrap.wrap(title, 13 * columns)), fontsize=11, color=INK)
     return figure
 
 
