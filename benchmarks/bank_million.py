@@ -1,6 +1,6 @@
 """Fill a bank with synthetic contexts and measure it: writing, opening, reading, and a mixed batch.
 
-    python benchmarks/bank_million.py --tasks 1000000 --out results/bank_million.json
+    python benchmarks/bank_million.py --tasks 1000000 --out results/bench/bank_million.json
 
 Contexts have the shapes of NeuroModNet-FC256 on MNIST (1,299 numbers, about 6 KB).
 """
@@ -10,6 +10,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shlex
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,6 +23,7 @@ import torch
 
 from crwn.bank import ResidentStack, open_bank
 from crwn.context import Context
+from crwn.experiments.surroundings import machine, versions
 
 WIDTHS = (784, 256, 256)
 SHAPES: dict[str, tuple[int, ...]] = {f"layers.{i}.v": (width,) for i, width in enumerate(WIDTHS)}
@@ -112,6 +115,11 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         record = run(arguments.tasks, arguments.bank or str(Path(folder) / "bank.sqlite"))
+    record |= {
+        "command": shlex.join(["python", *sys.argv]),
+        "machine": machine(torch.get_num_threads()),
+        "versions": versions(),
+    }
     text = json.dumps(record, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n")

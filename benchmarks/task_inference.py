@@ -5,26 +5,36 @@
 "sketch" tries only the contexts whose own rows were most like the group, "one-shot" those that gradients of a mixture
 of all contexts point to. Some tasks of the scenario are left unlearned: how often "none of these" is said of them, and
 of learned ones, is counted too. `--cost-tasks` measures the time with that many contexts (learned ones with noise).
+`--supsup` takes a finished run of SupSup on the same scenario and asks its masks about the same groups, in the ways its
+authors describe: one gradient of the superposed masks, and halving by such gradients.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
+import shlex
 import statistics
+import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from crwn import Learner, NeuroModNet, make_scenario
 from crwn.context import Context
+from crwn.experiments import RunFolder, make_config
+from crwn.experiments.bench import build
+from crwn.experiments.surroundings import machine, versions
 from crwn.inference import none_fits
+from crwn.methods.superposed_masks import SuperposedMasks
+from crwn.methods.supsup import SupSup
 from crwn.rows import named_generator
-from crwn.scenarios import Scenario
+from crwn.scenarios import Scenario, Task
 
 GROUPS = (1, 4, 16, 64)
 METHODS = ("exhaustive", "auto", "sketch", "one-shot")
@@ -38,8 +48,7 @@ def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], tri
         strange = 0
         random = named_generator("groups", size)
         for _ in range(trials):
-            task = scenario[int(random.choice(learned))]
-            rows = task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
+            task, rows = _group(scenario, learned, size, random)
             for method in METHODS:
                 ranking = learner.infer_task(rows, method=method, keep=keep)  # type: ignore[arg-type]
                 right[method] += ranking[0].task == task.name
@@ -50,6 +59,49 @@ def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], tri
     return found
 
 
+def _group(scenario: Scenario, among: Sequence[int], size: int, random: np.random.Generator) -> tuple[Task, Tensor]:
+    task = scenario[int(random.choice(among))]
+    return task, task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
+
+
+def supsup(run: Path, scenario: Scenario, learned: Sequence[int], trials: int) -> dict[str, Any]:
+    """Share of right answers that SupSup's masks give for the same groups."""
+    method, known = _supsup_of(run)
+    tasks = [scenario[i] for i in learned]
+    missing = [task.name for task in tasks if task.name not in known]
+    if missing:
+        raise SystemExit(f"{run} has not learned {len(missing)} of these tasks: {', '.join(missing[:3])} ...")
+    masks = SuperposedMasks(method, tasks)
+    found: dict[str, Any] = {"size": "256", "tasks": len(tasks)}
+    for size in GROUPS:
+        right = {"one-shot": 0, "binary": 0}
+        random = named_generator("groups", size)
+        for _ in range(trials):
+            task, rows = _group(scenario, learned, size, random)
+            right["one-shot"] += masks.one_shot(rows) == task.name
+            right["binary"] += masks.binary(rows) == task.name
+        found[str(size)] = {way: round(100 * count / trials, 2) for way, count in right.items()}
+    return found
+
+
+def _supsup_of(run: Path) -> tuple[SupSup, set[str]]:
+    """SupSup with the masks that a finished run keeps in its state/, and the names of its tasks."""
+    files = RunFolder(run)
+    record = files.record()
+    if record is None:
+        raise SystemExit(f"{run}: no run here")
+    bench = build(make_config(**record["run"]))
+    if not isinstance(bench.method, SupSup):
+        raise SystemExit(f"{run} is a run of {bench.config.method}, not of supsup")
+    names = [task.name for task in bench.scenario]
+    states = {
+        names[i]: files.read_state(f"task-{i:03d}", line.get("state"))
+        for i, line in enumerate(files.lines()[: len(names)])
+    }
+    bench.method.restore(states, {})
+    return bench.method, set(states)
+
+
 def strangers(learner: Learner, scenario: Scenario, left_out: Sequence[int], trials: int) -> dict[str, float]:
     """How often "none of these" is said of tasks that were never learned, percent by group size."""
     found = {}
@@ -57,8 +109,7 @@ def strangers(learner: Learner, scenario: Scenario, left_out: Sequence[int], tri
         said = 0
         random = named_generator("strangers", size)
         for _ in range(trials):
-            task = scenario[int(random.choice(left_out))]
-            rows = task.test.inputs(torch.from_numpy(random.choice(len(task.test), size, replace=False)))
+            _, rows = _group(scenario, left_out, size, random)
             said += bool(none_fits(learner.infer_task(rows)))
         found[str(size)] = round(100 * said / trials, 2)
     return found
@@ -109,6 +160,9 @@ def main() -> None:
     parser.add_argument("--keep", type=int, default=24, help="how many likely contexts are tried")
     parser.add_argument("--cost-tasks", type=int, default=1000)
     parser.add_argument("--model", type=Path, help="a model folder to keep the tasks in, or to take them from")
+    parser.add_argument(
+        "--supsup", type=Path, help="a run folder of SupSup on the same scenario and seed, with its state"
+    )
     parser.add_argument("--json", type=Path, help="write the record here")
     given = parser.parse_args()
 
@@ -116,6 +170,8 @@ def main() -> None:
     every = make_scenario(given.scenario, seed=0, tasks=given.tasks + given.left_out)
     spacing = len(every) / max(1, given.left_out)
     left_out = sorted({int(i * spacing + spacing / 2) for i in range(given.left_out)})
+    if given.scenario == "permuted-mnist":  # permutations have no neighbours: any will do
+        left_out = list(range(given.tasks, len(every)))
     learned = [i for i in range(len(every)) if i not in left_out]
     shape = {"in_features": 784, "hidden": (given.size, given.size), "classes": 10, "weights": given.weights}
     learner = Learner(NeuroModNet(**shape, seed=0), bank=given.model, resident=max(1024, len(every)))
@@ -133,12 +189,13 @@ def main() -> None:
         "batches": given.batches,
         "trials": given.trials,
         "keep": given.keep,
-        "threads": torch.get_num_threads(),
-        "cores": os.cpu_count(),
-        "torch": torch.__version__,
+        "command": shlex.join(["python", *sys.argv]),
+        "machine": machine(torch.get_num_threads()),
+        "versions": versions(),
         "seconds_learning": round(learning, 1),
         "right_percent": accuracies(learner, every, learned, given.trials, given.keep),
         "none_said_of_strangers_percent": strangers(learner, every, left_out, given.trials) if left_out else None,
+        "supsup_right_percent": supsup(given.supsup, every, learned, given.trials) if given.supsup else None,
         "milliseconds": {str(count): cost(learner, every, count) for count in sorted({len(learned), given.cost_tasks})},
     }
     text = json.dumps(record, indent=2)

@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from torch.func import vmap
 
 from crwn.errors import ConfigError
-from crwn.weights import FrozenWeights, Gaussian, Hadamard, SparseBinary, hadamard_matrix, integers, make, uniform
+from crwn.weights import (
+    FrozenWeights,
+    Gaussian,
+    Hadamard,
+    Patches,
+    SparseBinary,
+    hadamard_matrix,
+    integers,
+    make,
+    uniform,
+)
 
 ALL = [Gaussian, Hadamard, SparseBinary]
 sizes = st.integers(1, 70)
@@ -36,6 +46,10 @@ def test_first_values_and_fingerprints_never_change() -> None:
     hadamard = Hadamard(5, 12, seed=7)
     assert hadamard.signs.to(int).tolist() == [[1, 1, 1, -1, 1], [1, 1, -1, -1, -1]]
     assert hadamard.fingerprint[:16] == "c1b0886adebc51f9"
+    patches = Patches(64, 3, seed=7)
+    assert (patches.weight != 0).sum(dim=1).tolist() == [56, 56, 49]
+    assert patches.weight[0, :2].tolist() == pytest.approx([0.30529, -0.10217], abs=1e-5)
+    assert patches.fingerprint[:16] == "c72b104978fa76af"
     sparse = SparseBinary(20, 2, seed=7, inputs_per_node=4)
     assert sparse.chosen.tolist() == [[1, 7, 11, 12], [3, 7, 17, 19]]
     assert sparse.fingerprint[:16] == "10dcc0d423cab0af"
@@ -206,3 +220,22 @@ def test_weights_follow_the_precision_they_are_moved_to(kind: type[FrozenWeights
     x = rows(2, 6).double()
     assert made.dense().dtype == torch.float64
     assert torch.allclose(made(x), x @ made.dense().T)
+
+
+def test_patches_are_rectangles_with_the_gaussian_size() -> None:
+    patches = Patches(784, 2000, seed=0)
+    images = patches.weight.reshape(2000, 28, 28) != 0
+    heights, widths = images.any(dim=2).sum(dim=1), images.any(dim=1).sum(dim=1)
+    assert (images.sum(dim=(1, 2)) == heights * widths).all(), "nothing but the rectangle, and all of it"
+    assert {*heights.tolist()} == {*widths.tolist()} == set(range(7, 15))
+    assert images[:, 0, :].any()
+    assert images[:, -1, -1].any(), "corners are seen too"
+    squares = patches.weight.square().sum(dim=1)
+    assert float(squares.mean()) == pytest.approx(2.0, rel=0.01)
+    torch.testing.assert_close(patches(rows(3, 784)), rows(3, 784) @ patches.dense().T)
+
+
+@pytest.mark.parametrize("features", [783, 36, 1])
+def test_patches_need_a_square_image(features: int) -> None:
+    with pytest.raises(ConfigError, match=f"square images of at least 7 x 7 pixels, got rows of {features} numbers"):
+        Patches(features, 4, seed=0)

@@ -16,7 +16,7 @@ from crwn import inputs
 from crwn.context import Context, check_name, now, plain_label
 from crwn.errors import ConfigError, DataError
 from crwn.inference import own_entropy
-from crwn.recipe import Recipe, make_recipe
+from crwn.recipe import Recipe, best_recipe, make_recipe
 from crwn.rows import Rows, named_generator
 from crwn.sketch import make_sketch
 from crwn.stacking import in_groups, model_stack_size
@@ -181,7 +181,7 @@ def _named(model: nn.Module, name: str) -> dict[str, Any]:
     if getattr(model, "kind", "") in ("neuromodnet", "flynet"):
         if name == "paper":
             return {"optimizer": "rmsprop", "rate": 0.01}
-        return {"optimizer": "rmsprop", "rate": 0.02, "schedule": "cosine"}
+        return dict(best_recipe(normed=getattr(model, "norm", "none") != "none"))
     return {"optimizer": "adam", "rate": getattr(model, "suggested_rate", 0.1), "schedule": "cosine"}
 
 

@@ -7,6 +7,7 @@ import torch
 from crwn import NeuroModNet
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_tensors, learned_numbers
+from crwn.models import build, describe
 
 
 @pytest.mark.parametrize(("width", "learned"), [(256, 1299), (512, 1811), (1024, 2835), (2048, 4883), (4096, 8979)])
@@ -60,3 +61,24 @@ def test_a_wrong_word_or_size_is_refused() -> None:
 def test_print_ends_with_the_table_of_numbers() -> None:
     last = repr(NeuroModNet(784, (256, 256), 10, seed=0)).splitlines()[-1]
     assert last.split() == ["total", "268,800", "1,299"]
+
+
+def test_layer_norm_is_between_hidden_layers_and_learns_nothing() -> None:
+    model = NeuroModNet(49, (12, 20), 3, seed=1, weights="patches", norm="layer")
+    x = torch.randn(5, 49, generator=torch.Generator().manual_seed(0))
+    rows = x
+    for layer in model.layers[:-1]:
+        rows = (rows @ (layer.frozen.dense() * layer.gain).T).relu()
+        rows = (rows - rows.mean(1, keepdim=True)) / (rows.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
+    last = model.layers[-1]
+    torch.testing.assert_close(model(x), rows @ (last.frozen.dense() * last.gain).T)
+    assert [type(layer.frozen).__name__ for layer in model.layers] == ["Patches", "Hadamard", "Gaussian"]
+    assert sum(parameter.numel() for parameter in model.parameters()) == 49 + 12 + 20 + 3
+    assert build(describe(model)).config == model.config
+
+
+def test_models_without_a_norm_keep_the_fingerprint_they_had() -> None:
+    model = NeuroModNet(8, (16,), 3, seed=0)
+    assert "norm" not in model.config
+    with pytest.raises(ConfigError, match='unknown norm "batch": choose one of none, layer'):
+        NeuroModNet(8, (16,), 3, seed=0, norm="batch")

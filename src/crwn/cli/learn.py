@@ -30,6 +30,7 @@ class WeightKind(StrEnum):
 
     hadamard = "hadamard"
     gaussian = "gaussian"
+    patches = "patches"
 
 
 class RecipeName(StrEnum):

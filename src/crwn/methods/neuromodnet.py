@@ -16,7 +16,8 @@ from crwn.methods.method import Counts
 from crwn.methods.networks import DEPTH, flat_features, width
 from crwn.methods.published import has_images, published_recipe
 from crwn.models import NeuroModNet, NeuroModResNet
-from crwn.recipe import Recipe
+from crwn.models.fc import best_structure
+from crwn.recipe import Recipe, best_recipe
 from crwn.scenarios import Scenario
 
 
@@ -27,7 +28,10 @@ class NeuroModNetMethod(Independent):
     sizes = ("256", "512", "1024", "2048", "4096", "1d", "2d", "4d", "6d")
 
     class Options(method.Options):
-        weights: Literal["gaussian", "hadamard"] = "gaussian"
+        weights: Literal["gaussian", "hadamard", "patches"] | None = Field(
+            None, description="gaussian by default; with recipe=best patches of square images, else hadamard"
+        )
+        norm: Literal["none", "layer"] | None = Field(None, description="none by default; layer with recipe=best")
         modulation: Literal["both", "local", "global"] = "both"
         pretrained: bool = Field(False, description="the first task trains the shared weights (Table 4)")
         first_rate: float = Field(1e-3, gt=0, description="rate of the first task in pretrained mode")
@@ -48,16 +52,20 @@ class NeuroModNetMethod(Independent):
 
     def network(self) -> nn.Module:
         options = self.settings
-        if options.pretrained and options.weights != "gaussian":
-            raise ConfigError(f"pretrained=true trains dense weights, got weights={options.weights}: use gaussian")
         if has_images(self.scenario):
             return self._resnet()
+        features = flat_features(self.scenario, method=self.name)
+        structure = best_structure(features) if options.recipe == "best" else {"weights": "gaussian", "norm": "none"}
+        weights = options.weights or structure["weights"]
+        if options.pretrained and weights != "gaussian":
+            raise ConfigError(f"pretrained=true trains dense weights, got weights={weights}: use gaussian")
         return NeuroModNet(
-            flat_features(self.scenario, method=self.name),
+            features,
             (width(self.size, method=self.name),) * options.depth,
             self.scenario.num_classes,
             seed=self.seed,
-            weights=options.weights,
+            weights=weights,
+            norm=options.norm or structure["norm"],
             modulation=options.modulation,
             start=options.start,
             start_scale=options.start_scale,
@@ -66,8 +74,10 @@ class NeuroModNetMethod(Independent):
 
     def _resnet(self) -> nn.Module:
         options = self.settings
-        if (options.weights, options.activation, options.depth) != ("gaussian", "relu", DEPTH):
-            raise ConfigError("weights, activation and depth are for flat rows: images are learned by ResNet-18")
+        if options.weights not in (None, "gaussian") or options.norm not in (None, "none"):
+            raise ConfigError("weights and norm are for flat rows: images are learned by ResNet-18 with batch norm")
+        if (options.activation, options.depth) != ("relu", DEPTH):
+            raise ConfigError("activation and depth are for flat rows: images are learned by ResNet-18")
         shape = resnet_shape(self.scenario, self.size, method=self.name)
         channels, height, width = self.scenario.input_shape
         return NeuroModResNet(
@@ -91,7 +101,8 @@ class NeuroModNetMethod(Independent):
 
     def recipe(self, **overrides: object) -> Recipe:
         if self.settings.recipe == "best" and not has_images(self.scenario):
-            return published_recipe(self.scenario, overrides, rate=0.02, image_rate=0.1, schedule="cosine")
+            best = best_recipe(normed=(self.settings.norm or "layer") == "layer")
+            return published_recipe(self.scenario, overrides, image_rate=0.1, **best)
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)
 
     @property

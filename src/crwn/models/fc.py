@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import isqrt
 from operator import index
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from crwn.errors import ConfigError
 from crwn.layers import ModulatedLinear
 from crwn.models.network import Network
-from crwn.weights import KINDS
+from crwn.weights import KINDS, PATCH_SIDES
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -20,6 +21,22 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "abs": torch.abs,
     "cos": torch.cos,
 }
+
+
+NORMS = ("none", "layer")
+
+
+def best_structure(in_features: int) -> dict[str, str]:
+    """The weights and norm of `recipe="best"` for rows of this length, as arguments of `NeuroModNet`.
+
+    >>> best_structure(784)
+    {'weights': 'patches', 'norm': 'layer'}
+    >>> best_structure(30)
+    {'weights': 'hadamard', 'norm': 'layer'}
+    """
+    side = isqrt(in_features)
+    image = side * side == in_features and side >= 2 * PATCH_SIDES[0]
+    return {"weights": "patches" if image else "hadamard", "norm": "layer"}
 
 
 class NeuroModNet(Network):
@@ -30,10 +47,13 @@ class NeuroModNet(Network):
         hidden: widths of the hidden layers.
         classes: outputs; tasks with fewer classes use the first ones.
         seed: makes the frozen weights and the context every task starts from.
-        weights: "gaussian" (the paper's) or "hadamard" for the hidden layers; the output layer is always Gaussian.
+        weights: "gaussian" (the paper's) or "hadamard" for the hidden layers; "patches" for square images as rows:
+            every unit of the first layer sees a random rectangle, other hidden layers are Hadamard. The output layer
+            is always Gaussian.
         modulation: "both", "local" (alpha fixed at 1) or "global" (v fixed at its start).
         start, start_scale: where v starts: "uniform" in `+-start_scale / sqrt(fan_in)`, or "ones" times the scale.
         activation: "relu", "gelu", "abs" or "cos".
+        norm: "none" (the paper's), or "layer": hidden rows are brought to mean 0 and variance 1, with nothing learned.
 
     >>> model = NeuroModNet(in_features=784, hidden=(256, 256), classes=10, seed=0)
     >>> sum(parameter.numel() for parameter in model.parameters())
@@ -55,10 +75,13 @@ class NeuroModNet(Network):
         start: str = "uniform",
         start_scale: float = 1.0,
         activation: str = "relu",
+        norm: str = "none",
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
             raise ConfigError(f'unknown activation "{activation}": choose one of {", ".join(ACTIVATIONS)}')
+        if norm not in NORMS:
+            raise ConfigError(f'unknown norm "{norm}": choose one of {", ".join(NORMS)}')
         if weights not in KINDS:  # also where there is no hidden layer to refuse it
             raise ConfigError(f'unknown kind of frozen weights "{weights}": choose one of {", ".join(KINDS)}')
         # NumPy's numbers, as from `y.max() + 1`, do not survive JSON.
@@ -75,17 +98,22 @@ class NeuroModNet(Network):
             "start_scale": float(start_scale),
             "activation": activation,
         }
+        if norm != "none":  # left out otherwise, so that models made before there was a norm keep their fingerprint
+            self.config["norm"] = norm
         self.input_shape = (in_features,)
         self.classes = classes
         self.activation = ACTIVATIONS[activation]
+        self.norm = norm
         sizes = [in_features, *hidden, classes]
+        hidden_kinds = [weights, *["hadamard" if weights == "patches" else weights] * len(hidden)][: len(hidden)]
+        kinds = [*hidden_kinds, "gaussian"]
         self.layers = nn.ModuleList(
             ModulatedLinear(
                 sizes[i],
                 sizes[i + 1],
                 seed=seed,
                 name=f"layers.{i}",
-                weights=weights if i < len(sizes) - 2 else "gaussian",
+                weights=kinds[i],
                 modulation=modulation,
                 start=start,
                 start_scale=start_scale,
@@ -96,5 +124,7 @@ class NeuroModNet(Network):
     def forward(self, x: Tensor) -> Tensor:
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
+            if self.norm == "layer":
+                x = F.layer_norm(x, x.shape[-1:])
         out: Tensor = self.layers[-1](x)
         return out
