@@ -124,12 +124,22 @@ def test_settings_are_options_or_recipe_fields() -> None:
         "neuromodnet",
         mnist_shaped(),
         size="256",
-        settings={"weights": "hadamard", "recipe": "best", "rate": "0.03", "batch_size": "64"},
+        settings={"weights": "hadamard", "recipe": "best", "rate": "0.05", "batch_size": "64"},
     )
     assert method.options.weights == "hadamard"  # type: ignore[attr-defined]
-    assert overrides == {"rate": 0.03, "batch_size": 64}
+    assert overrides == {"rate": 0.05, "batch_size": 64}
     recipe = method.recipe(**overrides)
-    assert (recipe.rate, recipe.batch_size, recipe.schedule) == (0.03, 64, "cosine")
+    assert (recipe.optimizer, recipe.rate, recipe.batch_size, recipe.schedule) == ("adam", 0.05, 64, "onecycle")
+
+
+def test_the_best_recipe_brings_its_structure_unless_told_otherwise() -> None:
+    plain, _ = make_method("neuromodnet", mnist_shaped(), size="256", settings={})
+    assert (plain.model.config["weights"], plain.model.norm) == ("gaussian", "none")  # type: ignore[attr-defined]
+    best, _ = make_method("neuromodnet", mnist_shaped(), size="256", settings={"recipe": "best"})
+    assert (best.model.config["weights"], best.model.norm) == ("patches", "layer")  # type: ignore[attr-defined]
+    told, _ = make_method("neuromodnet", mnist_shaped(), size="256", settings={"recipe": "best", "norm": "none"})
+    recipe = told.recipe()
+    assert (recipe.optimizer, recipe.rate, recipe.schedule) == ("rmsprop", 0.02, "cosine")
 
 
 @pytest.mark.parametrize(

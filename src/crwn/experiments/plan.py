@@ -124,7 +124,8 @@ def seconds_per_batch(config: RunConfig, measured: dict[str, float]) -> float:
     for key in (_key(config, scenario=True), _key(config, scenario=False)):
         if key in measured:
             return measured[key]
-    weights = "hadamard" if config.settings.get("weights") == "hadamard" else ""
+    structured = config.settings.get("weights") == "hadamard" or config.settings.get("recipe") == "best"
+    weights = "hadamard" if structured else ""
     mode = "pretrained" if config.settings.get("pretrained") == "true" else ""
     own = f"{config.method} {config.size} {weights or mode}".strip()
     usual = ROUGH_IMAGES if config.scenario.startswith("split") else ROUGH_FLAT
