@@ -1,32 +1,38 @@
-"""Kill a process that writes to a bank, again and again, and look whether anything acknowledged was lost.
+"""Kill a process that writes to a bank or learns, again and again, and look whether anything acknowledged was lost.
 
-    python benchmarks/bank_kills.py --kills 200 --out results/bank_kills.json
+    python benchmarks/bank_kills.py --kills 200 --out results/bench/bank_kills.json
 
 Each round starts a writer that puts, replaces and deletes contexts and says on its output what the bank acknowledged,
-kills it (SIGKILL) at a random moment, opens the bank again and compares it with what was acknowledged.
+kills it (SIGKILL) at a random moment, opens the bank again and compares it with what was acknowledged. A quarter of the
+kills meet a learner instead, which teaches one task after another into a model folder.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import multiprocessing
 import os
 import random
+import shlex
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from crwn import Learner, NeuroModNet
 from crwn.bank import open_bank
 from crwn.context import Context
+from crwn.experiments.surroundings import machine, versions
 
 # Writers are forked from a server that has loaded everything already, so that a kill costs no second of imports.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["crwn.bank.sql"])
+_processes.set_forkserver_preload(["crwn.bank.sql", "crwn.learner", "crwn.models"])
 
 MODEL = "ab" * 32
 
@@ -74,6 +80,44 @@ def write(where: str, output: str, number: int) -> None:
                 for name, one in many.items():
                     say("put", name, one)
                 mine += many
+
+
+def teach(where: str, output: str, number: int) -> None:
+    """Learn one task after another until killed, saying which were learned."""
+    said = os.open(output, os.O_WRONLY | os.O_APPEND)
+    torch.set_num_threads(1)
+    random_numbers = torch.Generator().manual_seed(number)
+    x = torch.randn(400, 16, generator=random_numbers)
+    with Learner.load(where) as learner:
+        os.write(said, b"opened\n")
+        for i in itertools.count():
+            learner.learn(f"{number}-{i}", x, (x[:, i % 16] > 0).long(), batches=10, progress=False)
+            os.write(said, f"put {number}-{i} 0\n".encode())
+
+
+def run_learning(kills: int, *, seed: int = 1) -> dict[str, Any]:
+    """Kill `kills` learners of one model folder; learned tasks that are gone, damaged or do not answer are counted."""
+    dice = random.Random(seed)
+    acknowledged: list[str] = []
+    wrong: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        where = str(Path(folder) / "model.crwn")
+        with Learner(NeuroModNet(16, (64, 64), 2, seed=0)) as learner:
+            learner.save(where)
+        for number in range(kills):
+            wait_for = b"" if number % 5 == 0 else b"opened"
+            lines = _kill_one(where, number, wait_for, dice.uniform(0.0, 0.6), target=teach)
+            acknowledged += [name for word, name, _ in lines if word == "put"]
+            try:
+                with Learner.load(where) as learner:
+                    wrong += [f"{name} is gone" for name in acknowledged if name not in learner.bank]
+                    wrong += learner.bank.verify() if number % 10 == 9 or number == kills - 1 else []
+                    for name in acknowledged[-3:]:
+                        learner.predict(torch.zeros(2, 16), task=name)
+            except Exception as error:
+                wrong.append(str(error))
+        leftovers = sorted(file.name for file in Path(where).iterdir() if ".part" in file.name or "-wal" in file.name)
+    return {"kills": kills, "learned": len(acknowledged), "wrong": wrong, "files_left_over": leftovers}
 
 
 def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any]:
@@ -145,11 +189,13 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
     }
 
 
-def _kill_one(where: str, number: int, wait_for: bytes, after: float) -> list[list[str]]:
+def _kill_one(
+    where: str, number: int, wait_for: bytes, after: float, target: Callable[[str, str, int], None] = write
+) -> list[list[str]]:
     """Start a writer, kill it `after` seconds past the word waited for, and give the lines it said."""
     with tempfile.NamedTemporaryFile() as said:
         output = Path(said.name)
-        writer = _processes.Process(target=write, args=(where, said.name, number))
+        writer = _processes.Process(target=target, args=(where, said.name, number))
         writer.start()
         while wait_for not in output.read_bytes() and writer.is_alive():
             time.sleep(0.005)
@@ -167,12 +213,20 @@ def main() -> None:
     parser.add_argument("--bank", help="address of a bank; an SQLite file in a temporary folder by default")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    record = run(arguments.kills, arguments.bank)
+    while_learning = arguments.kills // 4
+    record = run(arguments.kills - while_learning, arguments.bank)
+    record |= {
+        "while_learning": run_learning(while_learning) if while_learning else None,
+        "command": shlex.join(["python", *sys.argv]),
+        "machine": machine(torch.get_num_threads()),
+        "versions": versions(),
+    }
     text = json.dumps(record, indent=2)
     if arguments.out:
         arguments.out.write_text(text + "\n")
     print(text)
-    if record["lost"] or record["damaged"] or record["opens_refused"]:
+    learning_wrong = record["while_learning"] and record["while_learning"]["wrong"]
+    if record["lost"] or record["damaged"] or record["opens_refused"] or learning_wrong:
         sys.exit(1)
 
 

@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from crwn.bank import ResidentStack, open_bank
+from crwn import Learner, NeuroModNet
+from crwn.bank import Bank, ResidentStack, open_bank
 from crwn.context import Context
 from crwn.experiments.surroundings import machine, versions
 
@@ -85,6 +86,7 @@ def run(tasks: int, where: str, *, at_once: int = 10_000, reads: int = 2000, see
         begun = time.perf_counter()
         resident.take(names)
         warm.append(time.perf_counter() - begun)
+    answering = _answering(bank, names)
     bank.close()
     size = (
         sum(file.stat().st_size for file in Path(where).parent.glob(Path(where).name + "*"))
@@ -102,9 +104,23 @@ def run(tasks: int, where: str, *, at_once: int = 10_000, reads: int = 2000, see
         "page_of_100_ms": round(paging * 1000, 2) if page else None,
         "batch_of_256_tasks_first_ms": round(cold * 1000, 1),
         "batch_of_256_tasks_resident_ms": round(float(np.median(warm)) * 1000, 2),
+        "predict_256_rows_of_256_tasks_ms": round(answering * 1000, 2),
         "bytes": size,
         "bytes_per_task": round(size / count),
     }
+
+
+def _answering(bank: Bank, names: list[str]) -> float:
+    """Median seconds of one mixed-task prediction whose contexts are resident."""
+    learner = Learner(NeuroModNet(WIDTHS[0], WIDTHS[1:], 10, seed=0), bank=bank, resident=1024)
+    x = np.random.default_rng(0).standard_normal((len(names), WIDTHS[0]), np.float32)
+    learner.predict(x, task=names)
+    times = []
+    for _ in range(20):
+        begun = time.perf_counter()
+        learner.predict(x, task=names)
+        times.append(time.perf_counter() - begun)
+    return float(np.median(times))
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -125,12 +126,12 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
     first = [(f"{one['tasks']:.2g}", one["what"], one["then"]) for one in record["limits"]]
     load = costs["load_before"][0]
     return {
-        "costs": _table(["what", "cost"], measured)
+        "costs": table(["what", "cost"], measured)
         + f"\n\nMeasured on {costs['machine']['processor']}, FC{costs['width']}, {versions}, "
         + f"at a load of {load:.1f} on {costs['machine']['cores']} cores.",
-        "assumed": _table(["assumed", "value"], assumed),
-        "plans": _table(["", *heads], [[name, *cells] for name, cells in rows]),
-        "limits": _table(["up to so many tasks", "this is enough", "then"], first),
+        "assumed": table(["assumed", "value"], assumed),
+        "plans": table(["", *heads], [[name, *cells] for name, cells in rows]),
+        "limits": table(["up to so many tasks", "this is enough", "then"], first),
         "check": f"Simulated with two workers: {found['simulated_seconds']:.2f} s, "
         f"{found['simulated_speedup']:.2f} times one worker. "
         f"Measured: {found['measured_seconds']:.2f} s, {found['measured_speedup']:.2f} times."
@@ -138,17 +139,18 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _table(head: list[str], rows: list[Any]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """A Markdown table."""
+    lines: list[Sequence[object]] = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
 
-def filled(page: str, record: dict[str, Any]) -> str:
-    """The page with its generated parts put in."""
-    for name, text in tables(record).items():
+def fill(page: str, parts: Mapping[str, str]) -> str:
+    """The page with its generated parts put in between their marks."""
+    for name, text in parts.items():
         place = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end -->)", re.DOTALL)
         page, count = place.subn(lambda match, text=text: f"{match[1]}{text}\n{match[2]}", page)
-        assert count == 1, f"{PAGE} has no place for {name}"
+        assert count == 1, f"the page has no place for {name}"
     return page
 
 
@@ -168,7 +170,7 @@ def main() -> None:
     RECORD.parent.mkdir(parents=True, exist_ok=True)
     RECORD.write_text(json.dumps(record, indent=2) + "\n")
     draw(record, PICTURE)
-    PAGE.write_text(filled(PAGE.read_text(), record))
+    PAGE.write_text(fill(PAGE.read_text(), tables(record)))
     print(json.dumps(record, indent=2) if wanted.json else f"wrote {RECORD.name}, {PICTURE.name}, {PAGE.name}")
 
 

@@ -13,8 +13,9 @@ import argparse
 import asyncio
 import json
 import multiprocessing
-import os
 import random
+import shlex
+import sys
 import tempfile
 import time
 from multiprocessing.connection import Connection
@@ -22,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from crwn.experiments.surroundings import machine, versions
 
 
 def make_model(folder: Path, size: int, weights: str, tasks: int) -> None:
@@ -164,7 +167,9 @@ def main() -> None:
         "weights": given.weights,
         "tasks": given.tasks,
         "threads": given.threads,
-        "cores": os.cpu_count(),
+        "command": shlex.join(["python", *sys.argv]),
+        "machine": machine(given.threads),
+        "versions": versions(),
         "connections": found,
     }
     if {"1", "64"} <= found.keys():

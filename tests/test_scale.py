@@ -69,11 +69,11 @@ def test_plan_follows_the_formulas() -> None:
 
 
 def test_page_and_record_say_the_same() -> None:
-    from scale_simulation import PAGE, RECORD, filled, make_record
+    from scale_simulation import PAGE, RECORD, fill, make_record, tables
 
     record = json.loads(RECORD.read_text())
     page = PAGE.read_text()
-    assert filled(page, record) == page
+    assert fill(page, tables(record)) == page
     assert json.loads(json.dumps(make_record(record["costs"]))) == record
 
 

@@ -1,12 +1,16 @@
 """Whatever is sent: no traceback, no 500, only answers that the description promises.
 
-CRWN_FUZZ multiplies the number of generated requests (1 by default; 100 is a night's run).
+CRWN_FUZZ multiplies the number of generated requests (1 by default, about 600; 100 is a night's run), and
+CRWN_FUZZ_RECORD names a file for the answers' counts:
+
+    CRWN_FUZZ=20 CRWN_FUZZ_RECORD=results/bench/requests.json pytest tests/serve/test_fuzz.py
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +20,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 import schemathesis
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from schemathesis.checks import not_a_server_error
@@ -25,6 +30,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from crwn.experiments.surroundings import machine, versions
 from crwn.learner import Learner
 from crwn.serve.limits import Limits
 from serving import Running, running
@@ -140,3 +146,21 @@ def test_still_whole(target: Running) -> None:
     assert left <= {"upright", "mirrored", "new"} or MORE > 1
     assert httpx.get(f"{target.address}/healthz", timeout=30).status_code == 200
     assert target.learner.bank.verify() == []
+    if record := os.environ.get("CRWN_FUZZ_RECORD"):
+        Path(record).write_text(json.dumps(answered(target.address), indent=2) + "\n")
+
+
+def answered(address: str) -> dict[str, Any]:
+    """How many requests the service has answered, by status, from its own counters."""
+    by_status: dict[str, int] = {}
+    for line in httpx.get(f"{address}/metrics", timeout=30).text.splitlines():
+        if found := re.match(r'crwn_requests_total\{.*status="(\d+)".*\} ([0-9.e+]+)$', line):
+            by_status[found[1]] = by_status.get(found[1], 0) + int(float(found[2]))
+    return {
+        "requests": sum(by_status.values()),
+        "answers_500": by_status.get("500", 0),
+        "by_status": dict(sorted(by_status.items())),
+        "command": f"CRWN_FUZZ={MORE} pytest tests/serve/test_fuzz.py",
+        "machine": machine(torch.get_num_threads()),
+        "versions": versions(),
+    }

@@ -361,11 +361,12 @@ def _page(query: Select[Any], prefix: str, after: str | None, limit: int | None)
     """The query cut to one page; None where nothing can match."""
     if not is_sayable(prefix) or (after is not None and not is_sayable(after)) or (limit is not None and limit <= 0):
         return None
-    if prefix:
-        query = query.where(table.c.name >= prefix)
-        if (end := end_of_prefix(prefix)) is not None:
-            query = query.where(table.c.name < end)
-    if after is not None:
+    # One lower bound: given two, SQLite starts from the smaller one and reads everything up to the page.
+    if after is not None and after >= prefix:
         query = query.where(table.c.name > after)
+    elif prefix:
+        query = query.where(table.c.name >= prefix)
+    if prefix and (end := end_of_prefix(prefix)) is not None:
+        query = query.where(table.c.name < end)
     query = query.order_by(table.c.name)
     return query if limit is None else query.limit(min(limit, _MOST))

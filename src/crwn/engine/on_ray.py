@@ -58,6 +58,8 @@ class RayEngine:
         self.retries = retries
         self._users = 0
         self._started = False
+        self._reports: Any = None
+        self._calls = 0
 
     def run(self, work: Sequence[Work], *, callbacks: Sequence[Callback] = ()) -> Done:
         return self.each(_learn, [_piece(one) for one in work], callbacks=callbacks)
@@ -80,7 +82,9 @@ class RayEngine:
         from ray.exceptions import RayError, RayTaskError
 
         remote = ray.remote(num_cpus=self.threads, max_retries=self.retries)(_on_worker)
-        reports = ray.remote(num_cpus=0, max_restarts=-1)(_Reports).remote() if callbacks else None
+        reports = self._reports_of_workers() if callbacks else None
+        self._calls += 1
+        call = self._calls
         packer = Packer(ray.put)
         under_way: dict[Any, int] = {}
         waiting = iter(enumerate(pieces))
@@ -92,16 +96,18 @@ class RayEngine:
                 while len(under_way) < most and (following := next(waiting, None)) is not None:
                     number, piece = following
                     packed = packer.pack((do, piece))
-                    reference = remote.remote(packed.data, self.threads, reports, number, *packed.large)
+                    reference = remote.remote(packed.data, self.threads, reports, (call, number), *packed.large)
                     under_way[reference] = number
                 if not under_way:
                     break
                 done, _ = ray.wait(list(under_way), timeout=TELL_SECONDS if callbacks else None)
                 if reports is not None:
-                    self._tell(reports, told, callbacks)
+                    self._tell(reports, call, told, callbacks)
                 for reference in done:
                     number = under_way.pop(reference)
-                    yield number, ray.get(reference)
+                    result, steps = ray.get(reference)
+                    _tell_new(told, callbacks, number, steps)
+                    yield number, result
         except RayTaskError as error:
             cause = getattr(error, "cause", None)
             raise cause if isinstance(cause, CRWNError) else CRWNError(f"a worker failed: {cause!r}") from error
@@ -114,23 +120,25 @@ class RayEngine:
         finally:
             for reference in under_way:
                 ray.cancel(reference, force=True)
-            if reports is not None:
-                ray.kill(reports)
 
-    def _tell(self, reports: Any, told: dict[int, int], callbacks: Sequence[Callback]) -> None:
+    def _reports_of_workers(self) -> Any:
+        """One for all calls of this engine: starting it takes as long as importing torch."""
+        import ray
+
+        if self._reports is None:
+            self._reports = ray.remote(num_cpus=0, max_restarts=-1)(_Reports).remote()
+        return self._reports
+
+    def _tell(self, reports: Any, call: int, told: dict[int, int], callbacks: Sequence[Callback]) -> None:
         import ray
 
         try:
-            found: list[tuple[int, Steps]] = ray.get(reports.take.remote(), timeout=10)
+            found: list[tuple[tuple[int, int], Steps]] = ray.get(reports.take.remote(), timeout=10)
         except ray.exceptions.RayError:
             return  # progress is told again later; the work does not depend on it
-        for number, steps in found:
-            for step, total, names, losses, rate in steps:
-                # Work that is done again after a death has been told of already.
-                if step > told.get(number, 0):
-                    told[number] = step
-                    for callback in callbacks:
-                        callback(Step(step, total, names, torch.tensor(losses), rate, {}))
+        for (of_call, number), steps in found:
+            if of_call == call:
+                _tell_new(told, callbacks, number, steps)
 
     def __enter__(self) -> Self:
         if self._users == 0:
@@ -142,9 +150,15 @@ class RayEngine:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._users -= 1
-        if self._users == 0 and self._started:
-            import ray
+        if self._users:
+            return
+        import ray
 
+        if self._reports is not None:
+            with suppress(ray.exceptions.RayError):
+                ray.kill(self._reports)
+            self._reports = None
+        if self._started:
             self._started = False
             ray.shutdown()
 
@@ -220,51 +234,57 @@ def _rebuilt(described: str, expected: str) -> Network:
     return network
 
 
-def _on_worker(data: bytes, threads: int, reports: Any, number: int, *large: Any) -> Any:
+def _tell_new(told: dict[int, int], callbacks: Sequence[Callback], number: int, steps: Steps) -> None:
+    """Tell the steps of a piece that have not been told: work that is done again after a death repeats some."""
+    for step, total, names, losses, rate in steps:
+        if step > told.get(number, 0):
+            told[number] = step
+            for callback in callbacks:
+                callback(Step(step, total, names, torch.tensor(losses), rate, {}))
+
+
+def _on_worker(data: bytes, threads: int, reports: Any, number: tuple[int, int], *large: Any) -> tuple[Any, Steps]:
+    """The result, and all steps: those that were sent on the way may still be on it."""
     torch.set_num_threads(threads)
     do, piece = unpack(data, list(large))
     if reports is None:
-        return do(piece, ())
+        return do(piece, ()), []
     teller = _Teller(reports, number)
-    result = do(piece, (teller,))
-    teller.send()
-    return result
+    return do(piece, (teller,)), teller.steps
 
 
 class _Teller:
-    """A callback on a worker: gathers steps and sends them a few times a second."""
+    """A callback on a worker: gathers steps and sends them a few times a second.
 
-    def __init__(self, reports: Any, number: int) -> None:
+    It never waits for an answer: Ray gives the core of a worker that waits to the next piece of work, and the two would
+    then run on one core.
+    """
+
+    def __init__(self, reports: Any, number: tuple[int, int]) -> None:
         self.reports = reports
         self.number = number
         self.steps: Steps = []
+        self.sent = 0
         self.last = time.monotonic()
 
     def __call__(self, step: Step) -> None:
         self.steps.append((step.step, step.steps, step.names, step.losses.tolist(), step.rate))
         if time.monotonic() - self.last > TELL_SECONDS:
-            self.send()
-
-    def send(self) -> None:
-        import ray
-
-        # The last steps are awaited, so that they are there before the result is.
-        with suppress(ray.exceptions.RayError):
-            ray.get(self.reports.put.remote(self.number, self.steps))
-        self.steps = []
-        self.last = time.monotonic()
+            self.reports.put.remote(self.number, self.steps[self.sent :])
+            self.sent = len(self.steps)
+            self.last = time.monotonic()
 
 
 class _Reports:
     """Where workers leave what they have to tell, and the caller takes it."""
 
     def __init__(self) -> None:
-        self.kept: list[tuple[int, Steps]] = []
+        self.kept: list[tuple[tuple[int, int], Steps]] = []
 
-    def put(self, number: int, steps: Steps) -> None:
+    def put(self, number: tuple[int, int], steps: Steps) -> None:
         self.kept.append((number, steps))
 
-    def take(self) -> list[tuple[int, Steps]]:
+    def take(self) -> list[tuple[tuple[int, int], Steps]]:
         taken, self.kept = self.kept, []
         return taken
 

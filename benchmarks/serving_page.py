@@ -1,0 +1,142 @@
+"""Fill docs/serving.md from the records under results/bench.
+
+python benchmarks/serving_page.py
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scale_simulation import fill, table
+
+ROOT = Path(__file__).resolve().parents[1]
+BENCH = ROOT / "results" / "bench"
+PAGE = ROOT / "docs" / "serving.md"
+GROUPS = ("1", "4", "16", "64")
+
+
+def read(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((BENCH / name).read_text())
+    return found
+
+
+def bank() -> str:
+    found = read("bank_million.json")
+    rows = [
+        ("contexts of NeuroModNet-FC256", f"{found['tasks']:,}"),
+        ("on disk", f"{found['bytes'] / 1e9:.2f} GB, {found['bytes_per_task']:,} bytes a task"),
+        ("written with `put_many`", f"{found['put_many_per_second']:,} a second"),
+        ("one durable `put`", f"{found['put_ms']:.1f} ms"),
+        ("open and count", f"{found['open_and_count_ms']:.1f} ms"),
+        ("`get` of a random task", f"{found['get_p50_ms']:.2f} ms (p50), {found['get_p99_ms']:.2f} ms (p99)"),
+        ("a page of 100 entries from the middle", f"{found['page_of_100_ms']:.1f} ms"),
+        ("256 tasks taken from the bank", f"{found['batch_of_256_tasks_first_ms']:.0f} ms"),
+        ("the same when resident", f"{found['batch_of_256_tasks_resident_ms']:.2f} ms"),
+        ("256 rows of 256 resident tasks predicted", f"{found['predict_256_rows_of_256_tasks_ms']:.1f} ms"),
+    ]
+    return table(["a bank of a million (SQLite)", ""], rows) + f"\n\n`{found['command']}`"
+
+
+def harm() -> str:
+    kills, damages = read("bank_kills.json"), read("damages.json")
+    learning, outcomes = kills["while_learning"], damages["outcomes"]
+    rows = [
+        (
+            f"{kills['kills']} kills (SIGKILL) of a process that writes",
+            f"{kills['acknowledged']:,} acknowledged changes: {len(kills['lost'])} lost, "
+            f"{len(kills['damaged'])} damaged",
+        ),
+        (
+            f"{learning['kills']} kills of a process that learns",
+            f"{learning['learned']} learned tasks: {len(learning['wrong'])} gone or damaged",
+        ),
+        (
+            f"{damages['damages']:,} random damages of model folders and context files",
+            f"{outcomes.get('refused', 0):,} refused in one line, "
+            f"{outcomes.get('unharmed', 0)} met nothing that counts, "
+            f"{outcomes.get('wrong', 0)} wrong answers, {outcomes.get('traceback', 0)} tracebacks",
+        ),
+    ]
+    if (BENCH / "requests.json").exists():
+        requests = read("requests.json")
+        rows.append(
+            (
+                f"{requests['requests']:,} made-up requests to every endpoint",
+                f"{requests['answers_500']} answers of 500, no traceback, the bank whole afterwards",
+            )
+        )
+    return table(["what was done", "what came of it"], rows)
+
+
+def store() -> str:
+    rows = []
+    for run in read("store_accuracy.json")["runs"]:
+        for kind in ("float32", "float16", "int8"):
+            one = run[kind]
+            rows.append((f"`{run['run']}`", kind, f"{one['accuracy']:.2f}", f"{one['bytes']:,}"))
+    return table(["run", "kept as", "mean accuracy", "bytes of a context"], rows)
+
+
+def inference() -> str:
+    parts = []
+    for name in ("inference_permuted.json", "inference_rotated.json"):
+        if not (BENCH / name).exists():
+            continue
+        found = read(name)
+        right = found["right_percent"]
+        ways = ("exhaustive", "auto", "sketch", "one-shot")
+        rows: list[tuple[str, ...]] = [(way, *(f"{right[group][way]:.1f}" for group in GROUPS)) for way in ways]
+        supsup = found.get("supsup_right_percent")
+        if supsup:
+            for way in ("one-shot", "binary"):
+                label = f"SupSup FC{supsup['size']}, {way}"
+                rows.append((label, *(f"{supsup[group][way]:.1f}" for group in GROUPS)))
+        said = found["none_said_of_strangers_percent"]
+        if said:
+            usual = "none said of learned tasks"
+            rows.append(("none of these, said of unlearned tasks", *(f"{said[group]:.1f}" for group in GROUPS)))
+            rows.append(("none of these, said of learned tasks", *(f"{right[group][usual]:.1f}" for group in GROUPS)))
+        head = f"{found['scenario']}, {found['tasks']} tasks, FC{found['size']}: percent right"
+        parts.append(table([head, *(f"groups of {group}" for group in GROUPS)], rows))
+        times = found["milliseconds"]
+        costs = [(way, *(f"{times[count][way]:,.1f} ms" for count in times)) for way in ways]
+        parts.append(table(["one group of 16", *(f"{int(count):,} tasks" for count in times)], costs))
+        parts.append(f"`{found['command']}`")
+    return "\n\n".join(parts)
+
+
+def load() -> str:
+    found = read("serve_load.json")
+    rows = []
+    for connections, one in found["connections"].items():
+        rows.append(
+            (
+                connections,
+                f"{one['requests_per_second']:,.0f}",
+                f"{one['p50_ms']:.1f}",
+                f"{one['p99_ms']:.1f}",
+                f"{one['rows_per_pass']:.1f}",
+                f"{one['model_ms_per_row']:.2f}",
+            )
+        )
+    head = ["connections", "requests a second", "p50, ms", "p99, ms", "rows in a pass", "model, ms a row"]
+    ratio = found["batching_saves"]
+    words = (
+        f"FC{found['size']}, {found['weights']} weights, {found['threads']} thread for the model. "
+        f"At 64 connections the model takes {ratio['model_time_per_row']:.1f} times less time per row than one by one "
+        f"({ratio['model_cpu_per_row']:.1f} times less processor time), and "
+        f"{ratio['requests_per_second']:.1f} times as many requests are answered end to end."
+    )
+    return table(head, rows) + f"\n\n{words}\n\n`{found['command']}`"
+
+
+def main() -> None:
+    parts = {"bank": bank(), "harm": harm(), "store": store(), "inference": inference(), "load": load()}
+    PAGE.write_text(fill(PAGE.read_text(), parts))
+    print(f"wrote {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()
