@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import statistics
+import sys
 import time
 from typing import Any
 
@@ -73,6 +75,7 @@ def main() -> None:
     median = {name: statistics.median(found) for name, found in times.items()}
     record = {
         "benchmark": "ray_scaling",
+        "command": shlex.join(["python", *sys.argv]),
         "width": wanted.width,
         "tasks": wanted.tasks,
         "batches": wanted.batches,

@@ -156,6 +156,28 @@ def _fails(piece: str, callbacks: Any) -> None:
     os._exit(1)
 
 
+def _tell_slowly(piece: int, callbacks: Any) -> tuple[float, float]:
+    began = time.time()
+    for step in range(1, 9):
+        time.sleep(0.1)  # long enough that some steps are sent on the way and some are not
+        for callback in callbacks:
+            callback(Step(step, 8, (f"{piece}",), torch.zeros(1), 0.1, {}))
+    return began, time.time()
+
+
+def test_a_worker_that_tells_of_its_steps_keeps_its_core(engine: RayEngine) -> None:
+    """Two workers do two pieces at a time and never three: waiting for an answer would give their cores away."""
+    told: dict[str, list[int]] = {}
+
+    def listen(step: Step) -> None:
+        told.setdefault(step.names[0], []).append(step.step)
+
+    times = [result for _, result in engine.each(_tell_slowly, range(8), callbacks=[listen])]
+    for began, _ in times:
+        assert sum(start <= began < end for start, end in times) <= 2
+    assert told == {f"{piece}": list(range(1, 9)) for piece in range(8)}, "every step once, in order"
+
+
 def test_errors_come_back_as_one_line(engine: RayEngine) -> None:
     with pytest.raises(DataError, match=r"^row 3 has NaN or infinite values: clean the data first$"):
         list(engine.each(_fails, ["ours"]))
