@@ -104,6 +104,11 @@ def _fewer(most: int, width: int, least: int) -> int:
     return max(least, most * 256 // width)
 
 
+def _rounds(sizes: Sizes, width: int) -> int:
+    """Rounds worth measuring: fewer where one takes a minute."""
+    return sizes.rounds if width < 4096 else min(3, sizes.rounds)
+
+
 def _against_paper_style(sizes: Sizes, images: ImageSet, scenario: Scenario, name: str, kind: str, seed: int) -> Figure:
     width = sizes.widths[name]
     ours = Stacked(scenario, width, kind, _fewer(sizes.ours, width, min(sizes.ours, 20)), seed)
@@ -115,9 +120,10 @@ def _against_paper_style(sizes: Sizes, images: ImageSet, scenario: Scenario, nam
         sides[f"{workers} workers"] = lambda peer=peer: peer.seconds_per_task(  # type: ignore[misc]
             batches=batches, of=TASK_BATCHES, test_batches=batches
         )
-    taken = alternately(sides, sizes.rounds)
+    rounds = _rounds(sizes, width)
+    taken = alternately(sides, rounds)
     # The peer gets the number of DataLoader workers that suits this machine best.
-    best = min((side for side in taken if side != "ours"), key=lambda side: sorted(taken[side])[sizes.rounds // 2])
+    best = min((side for side in taken if side != "ours"), key=lambda side: sorted(taken[side])[rounds // 2])
     words = "" if kind == "gaussian" else f"_{kind}"
     return ratio(
         f"training.fc{name}{words}_vs_paper_style",
@@ -139,8 +145,8 @@ def _against_dense(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> Fi
     width = sizes.widths[name]
     hadamard = Stacked(scenario, width, "hadamard", _fewer(sizes.ours, width, min(sizes.ours, 20)), seed)
     dense = Stacked(scenario, width, "gaussian", _fewer(sizes.ours, width, 2), seed)
-    rounds = sizes.rounds if width <= 4096 else min(3, sizes.rounds)
-    taken = alternately({"dense": dense.seconds_per_task, "hadamard": hadamard.seconds_per_task}, rounds)
+    sides: dict[str, Side] = {"dense": dense.seconds_per_task, "hadamard": hadamard.seconds_per_task}
+    taken = alternately(sides, _rounds(sizes, width))
     return ratio(
         f"training.hadamard_vs_dense_{name}",
         "seconds a task: dense frozen weights over Hadamard ones, both stacked",

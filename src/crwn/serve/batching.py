@@ -27,6 +27,9 @@ log = logging.getLogger("crwn.serve")
 ROWS_AT_ONCE = 512
 # A request of one task with more rows than this fills a pass of its own, without a context per row.
 ALONE = 64
+# While requests follow one another this closely, those that wait are joined by the next, for no longer than this.
+CLOSE_SECONDS = 0.003
+LONGEST_GATHERING = 0.1
 
 
 @dataclass
@@ -52,9 +55,11 @@ class _Waiting:
 
 
 class Batcher:
-    """One thread owns the model; it takes whatever is waiting, up to a number of rows, and never waits for more.
+    """One thread owns the model; it takes whatever is waiting, up to a number of rows.
 
-    While one pass runs, the next requests gather: the busier the service, the larger the batches.
+    While one pass runs, the next requests gather: the busier the service, the larger the batches. After a pass that
+    several requests shared, the next one also waits for requests that are just coming in, no longer than the last pass
+    took; a client that is alone is never kept waiting.
     """
 
     def __init__(self, learner: Learner, limits: Limits, metrics: Metrics) -> None:
@@ -69,6 +74,7 @@ class Batcher:
         self._wake = threading.Condition()
         self._stopping = False
         self._refreshed = time.monotonic()
+        self._gathering = 0.0  # seconds the next pass may wait for more
         self._thread = threading.Thread(target=self._work, name="crwn-model", daemon=True)
 
     def start(self) -> None:
@@ -107,7 +113,9 @@ class Batcher:
                     self._wake.wait()
                 if not self._queue:
                     return
+                self._gather()
                 taken = self._take()
+            began = time.perf_counter()
             try:
                 self._refresh()
                 for group in self._groups(taken):
@@ -116,7 +124,18 @@ class Batcher:
                 log.exception("predicting failed")
                 for one in taken:
                     one.result = one.result or error
+            took = time.perf_counter() - began
+            self._gathering = min(took, LONGEST_GATHERING) if len(taken) > 1 else 0.0
             _deliver(taken)
+
+    def _gather(self) -> None:
+        """Wait while requests keep coming in, after a pass that several shared; the lock is held."""
+        until = time.perf_counter() + self._gathering
+        while (left := until - time.perf_counter()) > 0 and self._waiting_rows < self.rows_at_once:
+            known = len(self._queue)
+            self._wake.wait(min(CLOSE_SECONDS, left))
+            if len(self._queue) == known or self._stopping:
+                return
 
     def _take(self) -> list[_Waiting]:
         taken: list[_Waiting] = []
