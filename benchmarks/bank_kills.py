@@ -105,7 +105,8 @@ def run_learning(kills: int, *, seed: int = 1) -> dict[str, Any]:
         with Learner(NeuroModNet(16, (64, 64), 2, seed=0)) as learner:
             learner.save(where)
         for number in range(kills):
-            wait_for = b"" if number % 5 == 0 else b"opened"
+            # Now and then while the folder is opened or the first task learned, mostly while it goes on learning.
+            wait_for = (b"", b"opened", b"put", b"put", b"put")[number % 5]
             lines = _kill_one(where, number, wait_for, dice.uniform(0.0, 0.6), target=teach)
             acknowledged += [name for word, name, _ in lines if word == "put"]
             try:

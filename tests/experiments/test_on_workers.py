@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from crwn.engine.on_ray import RayEngine
-from crwn.experiments import OutOfTime, RunConfig, Watcher, make_config, run
+from crwn.experiments import OutOfTime, RunConfig, RunFolder, Watcher, make_config, run
+from crwn.experiments.plan import Planned, carry_out, carry_out_on_ray
 
 SMALL = {"scenario": "permuted-digits", "tasks": 5, "batches": 15, "threads": 1}
 
@@ -84,3 +85,49 @@ def test_stopped_by_its_deadline_it_goes_on(tmp_path: Path) -> None:
     with pytest.raises(OutOfTime, match="of 4 tasks"):
         run(config, tmp_path / "run", deadline=time.monotonic())
     assert run(config, tmp_path / "run").accuracy == run(_config(tasks=4), tmp_path / "here").accuracy
+
+
+class _Shares(Watcher):
+    def __init__(self) -> None:
+        self.shares: list[float] = []
+
+    def suite(self, share: float, finished: int, runs: int) -> None:
+        self.shares.append(share)
+
+
+def _planned(base: Path, *configs: RunConfig) -> list[Planned]:
+    return [Planned(config, config.folder(base), 5, 0, is_done=False, seconds_left=1.0) for config in configs]
+
+
+def test_runs_of_a_suite_on_workers_are_those_done_here(tmp_path: Path) -> None:
+    configs = [_config(), _config(method="finetune", size="16"), _config(method="psp", size="16")]
+    here = carry_out(_planned(tmp_path / "here", *configs))
+    watcher = _Shares()
+    there = carry_out_on_ray(_planned(tmp_path / "there", *configs), watcher=watcher)
+    assert (len(here.finished), len(there.finished), there.left, there.failures) == (3, 3, [], [])
+    assert watcher.shares == sorted(watcher.shares)
+    assert watcher.shares[-1] == pytest.approx(1.0)
+    for config in configs:
+        one, other = (RunFolder(config.folder(tmp_path / place)) for place in ("here", "there"))
+        assert one.holds(config)
+        assert other.holds(config)
+        assert (a := one.result()) is not None
+        assert (b := other.result()) is not None
+        assert (a.accuracy, a.accuracy_after, a.forgetting) == (b.accuracy, b.accuracy_after, b.forgetting)
+
+
+def test_a_begun_run_goes_on_at_a_worker_and_failures_are_named(tmp_path: Path) -> None:
+    config = _config(method="finetune", size="16")
+    folder = config.folder(tmp_path)
+    with pytest.raises(OutOfTime):
+        run(config, folder, deadline=time.monotonic() - 1)
+    begun = (folder / "config.json").read_bytes()
+    outcome = carry_out_on_ray(_planned(tmp_path, config, _config(method="psp", size="none")))
+    assert [item.config.method for item in outcome.finished] == ["finetune"]
+    assert [(item.config.method, "none" in str(error)) for item, error in outcome.failures] == [("psp", True)]
+    assert (folder / "config.json").read_bytes() == begun
+
+
+def test_no_time_left_leaves_runs_for_later(tmp_path: Path) -> None:
+    outcome = carry_out_on_ray(_planned(tmp_path, _config()), deadline=time.monotonic() - 1)
+    assert (len(outcome.finished), len(outcome.left), outcome.failures) == (0, 1, [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,6 +28,12 @@ def command(
     out: Annotated[Path, typer.Option(help="Folder of the runs, where tables/ and figures/ are written.")] = Path(
         "runs"
     ),
+    engine: Annotated[
+        str, typer.Option(help="Where runs are done: local, or ray: several at once, a run for each worker.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="A running Ray cluster; by default one is started here for the time.")
+    ] = None,
 ) -> None:
     """Do the runs of a table that are missing, cheapest first, and print it beside the paper's numbers.
 
@@ -35,12 +42,14 @@ def command(
     from crwn.cli.watching import RunBars
     from crwn.errors import ConfigError, CRWNError
     from crwn.experiments.config import parse_seeds
-    from crwn.experiments.plan import carry_out, plan
+    from crwn.experiments.plan import carry_out, carry_out_on_ray, plan
     from crwn.experiments.suite import SUITES, load_suite
 
     began = time.monotonic()
     if what not in (*SUITES, "figures", "all"):
         raise ConfigError(f"there is no {what!r} to reproduce: choose one of {', '.join(SUITES)}, figures, all")
+    if engine not in ("local", "ray"):
+        raise ConfigError(f"unknown engine {engine!r}: choose local or ray")
     numbers = parse_seeds(seeds)
     suites = [load_suite(name) for name in SUITES if what in (name, "all", "figures")]
     if what != "figures":
@@ -49,7 +58,13 @@ def command(
         deadline = None if minutes is None else began + 60 * minutes
         with RunBars() as bars:
             try:
-                outcome = carry_out(planned, deadline=deadline, watcher=bars)
+                if engine == "ray":
+                    threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
+                    outcome = carry_out_on_ray(
+                        planned, address=address, threads=threads, deadline=deadline, watcher=bars
+                    )
+                else:
+                    outcome = carry_out(planned, deadline=deadline, watcher=bars)
             except KeyboardInterrupt:
                 raise CRWNError(f"stopped; everything done is kept in {out}: the same command goes on") from None
         worked = any(not item.is_done for item in planned)

@@ -74,6 +74,12 @@ class RunBars(Watcher):
         if self.bar is not None:
             self.progress.update(self.bar, last=f"evaluating {done} of {total}")
 
+    def suite(self, share: float, finished: int, runs: int) -> None:
+        if self.bar is None:
+            self.began, self.tasks = time.monotonic(), runs
+            self.bar = self.progress.add_task("all runs", total=1.0, rate="", last="")
+        self.progress.update(self.bar, completed=min(share, 1.0), last=f"{finished} of {runs} runs finished")
+
     def note(self, text: str) -> None:
         self._line(f"note: {text}")
 

@@ -26,6 +26,7 @@ from crwn.training import Callback, Learned, Step, TaskRows, train
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 Steps = list[tuple[int, int, tuple[str, ...], list[float], float]]  # what a worker tells: step, steps, names, ...
+Report = tuple[tuple[int, int], int, Steps]  # call and piece, how many steps came before, steps
 
 TELL_SECONDS = 0.25
 
@@ -106,7 +107,7 @@ class RayEngine:
                 for reference in done:
                     number = under_way.pop(reference)
                     result, steps = ray.get(reference)
-                    _tell_new(told, callbacks, number, steps)
+                    _tell_new(told, callbacks, number, 0, steps)
                     yield number, result
         except RayTaskError as error:
             cause = getattr(error, "cause", None)
@@ -133,12 +134,12 @@ class RayEngine:
         import ray
 
         try:
-            found: list[tuple[tuple[int, int], Steps]] = ray.get(reports.take.remote(), timeout=10)
+            found: list[Report] = ray.get(reports.take.remote(), timeout=10)
         except ray.exceptions.RayError:
             return  # progress is told again later; the work does not depend on it
-        for (of_call, number), steps in found:
+        for (of_call, number), first, steps in found:
             if of_call == call:
-                _tell_new(told, callbacks, number, steps)
+                _tell_new(told, callbacks, number, first, steps)
 
     def __enter__(self) -> Self:
         if self._users == 0:
@@ -234,11 +235,15 @@ def _rebuilt(described: str, expected: str) -> Network:
     return network
 
 
-def _tell_new(told: dict[int, int], callbacks: Sequence[Callback], number: int, steps: Steps) -> None:
-    """Tell the steps of a piece that have not been told: work that is done again after a death repeats some."""
-    for step, total, names, losses, rate in steps:
-        if step > told.get(number, 0):
-            told[number] = step
+def _tell_new(told: dict[int, int], callbacks: Sequence[Callback], number: int, first: int, steps: Steps) -> None:
+    """Tell the steps of a piece, of which these are those from `first` on, that follow what has been told of it.
+
+    Work that is done again after a death repeats some, and a report that was lost leaves a gap: what is not told now is
+    told when all steps come with the result.
+    """
+    for place, (step, total, names, losses, rate) in enumerate(steps, start=first):
+        if place == told.get(number, 0):
+            told[number] = place + 1
             for callback in callbacks:
                 callback(Step(step, total, names, torch.tensor(losses), rate, {}))
 
@@ -270,7 +275,7 @@ class _Teller:
     def __call__(self, step: Step) -> None:
         self.steps.append((step.step, step.steps, step.names, step.losses.tolist(), step.rate))
         if time.monotonic() - self.last > TELL_SECONDS:
-            self.reports.put.remote(self.number, self.steps[self.sent :])
+            self.reports.put.remote((self.number, self.sent, self.steps[self.sent :]))
             self.sent = len(self.steps)
             self.last = time.monotonic()
 
@@ -279,12 +284,12 @@ class _Reports:
     """Where workers leave what they have to tell, and the caller takes it."""
 
     def __init__(self) -> None:
-        self.kept: list[tuple[tuple[int, int], Steps]] = []
+        self.kept: list[Report] = []
 
-    def put(self, number: tuple[int, int], steps: Steps) -> None:
-        self.kept.append((number, steps))
+    def put(self, report: Report) -> None:
+        self.kept.append(report)
 
-    def take(self) -> list[tuple[tuple[int, int], Steps]]:
+    def take(self) -> list[Report]:
         taken, self.kept = self.kept, []
         return taken
 

@@ -124,6 +124,7 @@ class RunFolder:
         from safetensors.torch import save
 
         data: bytes = save({key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()})
+        self.state.mkdir(parents=True, exist_ok=True)  # a folder that was copied may have lost it while it was empty
         write_whole(self.state / f"{name}.safetensors", data)
         return hashlib.sha256(data).hexdigest()
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crwn.errors import CRWNError
 from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS, RunConfig
@@ -13,6 +14,9 @@ from crwn.experiments.folder import RunFolder
 from crwn.experiments.run import OutOfTime, run
 from crwn.experiments.suite import Suite
 from crwn.experiments.watcher import Watcher
+
+if TYPE_CHECKING:
+    from crwn.training import Step
 
 # Rough seconds per batch of 128, where nothing like it has been run here yet; only their order matters much.
 ROUGH = {
@@ -82,6 +86,42 @@ def plan(suites: Sequence[Suite], base: Path, *, tasks: int | None, seeds: Seque
         per_task = batches(config) * seconds_per_batch(config, measured)
         planned.append(Planned(config, folder, count, done, is_done, (count - done) * per_task))
     return sorted(planned, key=lambda run: run.seconds_left)
+
+
+def carry_out_on_ray(
+    planned: Sequence[Planned],
+    *,
+    address: str | None = None,
+    threads: int = 1,
+    deadline: float | None = None,
+    watcher: Watcher | None = None,
+) -> Outcome:
+    """Do the missing runs on Ray's workers, a run each, until they or the time are at an end."""
+    from crwn.experiments.runs_on_workers import runs_on_workers
+
+    watcher = watcher or Watcher()
+    todo = [item for item in planned if not item.is_done]
+    total = sum(batches(item.config) * (item.tasks - item.tasks_done) for item in todo)
+    finished: list[Planned] = []
+    failures: list[tuple[Planned, CRWNError]] = []
+    reached = 0
+
+    def count(step: Step) -> None:
+        nonlocal reached
+        reached += len(step.names)
+        watcher.suite(reached / max(1, total), len(finished), len(todo))
+
+    runs = [(item.config, item.folder) for item in todo]
+    done = runs_on_workers(runs, address=address, threads=threads, deadline=deadline, callbacks=[count])
+    for number, outcome in done:
+        if outcome.failure is not None:
+            failures.append((todo[number], CRWNError(outcome.failure)))
+        elif not outcome.out_of_time:
+            finished.append(todo[number])
+            watcher.note(f"{todo[number].name} is done, {len(finished)} of {len(todo)} runs")
+        watcher.suite(reached / max(1, total), len(finished), len(todo))
+    over = {item.folder for item in finished} | {item.folder for item, _ in failures}
+    return Outcome(finished, [item for item in todo if item.folder not in over], failures)
 
 
 def carry_out(

@@ -23,5 +23,8 @@ class Watcher:
     def evaluating(self, done: int, total: int) -> None:
         """All tasks are being evaluated at the end."""
 
+    def suite(self, share: float, finished: int, runs: int) -> None:
+        """Several runs are under way at once: the share of all their batches, and how many are finished."""
+
     def note(self, text: str) -> None:
         """Something people should know."""
