@@ -44,7 +44,7 @@ def measure(width: int = 256) -> dict[str, Any]:
     record: dict[str, Any] = {
         "width": width,
         "batch_size": BATCH,
-        "load_before": os.getloadavg(),
+        "busy_cores_before": round(psutil.cpu_percent(interval=5) / 100 * (os.cpu_count() or 1), 2),
         "versions": versions(),
         "machine": machine(1),
         "created": now(),

@@ -35,7 +35,7 @@ BUSY = (
 
 def busy(costs: dict[str, Any]) -> bool:
     """Whether other work left less than one and a half cores free for the two workers."""
-    return float(costs["load_before"][0]) > costs["machine"]["cores"] - 1.5
+    return float(costs["busy_cores_before"]) > costs["machine"]["cores"] - 1.5
 
 
 def make_record(costs: dict[str, Any]) -> dict[str, Any]:
@@ -124,11 +124,11 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
     texts = {one.name: one.metadata["text"] for one in fields(scale_model.Assumed)}
     assumed = [(texts[name], f"{value:,g}") for name, value in record["assumed"].items()]
     first = [(f"{one['tasks']:.2g}", one["what"], one["then"]) for one in record["limits"]]
-    load = costs["load_before"][0]
+    load = costs["busy_cores_before"]
     return {
         "costs": table(["what", "cost"], measured)
         + f"\n\nMeasured on {costs['machine']['processor']}, FC{costs['width']}, {versions}, "
-        + f"at a load of {load:.1f} on {costs['machine']['cores']} cores.",
+        + f"with {load:.1f} of {costs['machine']['cores']} cores busy before.",
         "assumed": table(["assumed", "value"], assumed),
         "plans": table(["", *heads], [[name, *cells] for name, cells in rows]),
         "limits": table(["up to so many tasks", "this is enough", "then"], first),
