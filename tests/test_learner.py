@@ -605,3 +605,18 @@ class TestOnDisk:
         learner.close()
         with pytest.raises(BankError, match="closed"):
             learner.predict(digits[0][:2], task="t")
+
+
+def test_the_best_structure_learns_keeps_and_answers_mixed_rows_like_any_other(tmp_path: Path) -> None:
+    digits = load("digits")
+    x, y = digits.x_train.flatten(1).numpy(), digits.y_train.numpy()
+    model = crwn.NeuroModNet(64, (96, 96), 10, seed=0, weights="patches", norm="layer")
+    learner = crwn.Learner(model, bank=tmp_path / "best.crwn")
+    learner.learn_many({"as is": (x, y), "mirrored": (x[:, ::-1].copy(), y)}, batches=150, progress=False)
+    assert learner.score(x, y, task="as is") > 0.9
+    rows, names = np.concatenate([x[:8], x[:8, ::-1]]), ["as is"] * 8 + ["mirrored"] * 8
+    alone = np.concatenate([learner.predict(rows[:8], task="as is"), learner.predict(rows[8:], task="mirrored")])
+    assert (learner.predict(rows, task=names) == alone).all()
+    learner.close()
+    with crwn.Learner.load(tmp_path / "best.crwn") as again:
+        assert (again.predict(rows, task=names) == alone).all()

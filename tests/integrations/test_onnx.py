@@ -23,6 +23,7 @@ from crwn.models import NeuroModResNet
 NETWORKS: dict[str, Any] = {
     "gaussian": lambda: crwn.NeuroModNet(64, (96, 80), 10, seed=0),
     "hadamard": lambda: crwn.NeuroModNet(64, (100, 300), 10, seed=0, weights="hadamard"),
+    "best": lambda: crwn.NeuroModNet(64, (96, 80), 10, seed=0, weights="patches", norm="layer"),
     "flynet": lambda: crwn.FlyNet(64, 640, 10, seed=0),
     "resnet": lambda: NeuroModResNet(width=4, classes=10, seed=0, input_shape=(3, 8, 8)),
 }

@@ -15,8 +15,7 @@ from crwn.methods.independent import Independent, float_bytes, kept_numbers, sta
 from crwn.methods.method import Counts
 from crwn.methods.networks import DEPTH, flat_features, width
 from crwn.methods.published import has_images, published_recipe
-from crwn.models import NeuroModNet, NeuroModResNet
-from crwn.models.fc import best_structure
+from crwn.models import NeuroModNet, NeuroModResNet, best_structure
 from crwn.recipe import Recipe, best_recipe
 from crwn.scenarios import Scenario
 
