@@ -13,7 +13,7 @@ from torch.func import functional_call
 from crwn.bank import ResidentStack
 from crwn.bank.resident import Facts
 from crwn.rows import Rows
-from crwn.sketch import distances, likely, usual
+from crwn.sketch import distances, how_far, likely, usual
 from crwn.stacked import stacked
 
 Method = Literal["auto", "exhaustive", "sketch", "one-shot"]
@@ -24,6 +24,8 @@ FEW = 64
 TOLERANCE = 0.25
 # Below this fit the best task is called a stranger; a task's own rows fall below it in about one group of fifty.
 STRANGER = 0.02
+# What rows at the usual distance from a task's own cost in the ranking, in units of normalised entropy.
+UNLIKE = 0.1
 
 ScalingOf = Callable[[Mapping[str, Any]], tuple[float, float]]
 
@@ -121,9 +123,14 @@ def rank_tasks(
     *,
     chunk: int = 64,
 ) -> list[TaskScore]:
-    """All these tasks with their scores for the rows as a group, best first; contexts are tried in stacks."""
+    """All these tasks with their scores for the rows as a group, best first; contexts are tried in stacks.
+
+    The order is that of the entropies, to which the distance of the rows from the task's own is added where a sketch
+    tells it. Tasks that find the rows strange come after all others.
+    """
     x = rows.inputs(slice(None))
     found: list[TaskScore] = []
+    costs: dict[str, float] = {}
     size = max(1, min(chunk, resident.capacity, _affordable(x)))
     for at in range(0, len(names), size):
         some = list(names[at : at + size])
@@ -142,7 +149,9 @@ def rank_tasks(
         for name, value, away, sketch in zip(some, values, far, sketches, strict=True):
             fits = (fit_of(value, len(x), facts[name].info.get("own_entropy")), usual(away, len(x), sketch))
             found.append(TaskScore(name, 1.0 - value, min((fit for fit in fits if fit is not None), default=None)))
-    return sorted(found, key=lambda one: -one.score)
+            costs[name] = value + UNLIKE * how_far(away, len(x), sketch)
+    # A task that is sure of rows which are nothing like its own comes after those that know such rows.
+    return sorted(found, key=lambda one: (one.strange, costs[one.task]))
 
 
 def _affordable(x: Tensor) -> int:

@@ -15,6 +15,7 @@ from crwn.rows import named_generator
 
 SIZE = 128
 UNFAIR = 0.8  # of one row's mean squared distance: how far off groups of a task's own rows may lie
+FAR = 5.0
 MOST_NUMBERS = 50_000  # rows larger than this would need a projection of more than 25 MB
 
 
@@ -92,6 +93,21 @@ def likely(x: Tensor, sketches: Sequence[object], scalings: Tensor, keep: int) -
     known = (~unknown).nonzero()[:, 0]
     best = known[far[known].topk(min(keep, len(known)), largest=False).indices]
     return [*best.tolist(), *unknown.nonzero()[:, 0].tolist()]
+
+
+def how_far(distance: float, rows: int, kept: object) -> float:
+    """A group's distance from the task's mean over that of a fair group of its own rows: 1 where it is not known.
+
+    Beyond FAR groups are far, whoever they belong to: one of a single class lies far from its own task's mean too.
+
+    >>> how_far(2.0, 4, {"distance": 8.0}), how_far(2.0, 16, {"distance": 8.0}), how_far(2.0, 16, None)
+    (1.0, 4.0, 1.0)
+    """
+    match kept:
+        case {"distance": int() | float() as mean} if 0 < mean < 1e30 and distance == distance:
+            return min(FAR, distance * rows / mean)
+        case _:
+            return 1.0
 
 
 def usual(distance: float, rows: int, kept: object) -> float | None:
