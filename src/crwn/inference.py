@@ -167,7 +167,7 @@ def choose_tasks(
     scaling_of: ScalingOf,
     *,
     keep: int,
-    share: float = 0.25,
+    share: float = 0.1,
 ) -> list[str]:
     """The tasks most likely to be right, by gradients: a few passes of one network instead of one pass per task.
 
