@@ -25,6 +25,7 @@ LOOKS = {
     "neuromodnet": ("NeuroModNet", "blue", "o", "-"),
     "neuromodnet hadamard": ("NeuroModNet-Hadamard", "sky", "^", "--"),
     "neuromodnet hadamard cosine": ("NeuroModNet-Hadamard, cosine", "sky", "v", ":"),
+    "neuromodnet best": ("NeuroModNet-best", "vermillion", "d", "-"),
     "flynet": ("FlyNet", "green", "s", "-"),
     "supsup": ("SupSup", "orange", "D", "-."),
     "batche": ("BatchE", "purple", "P", "--"),
@@ -55,7 +56,7 @@ def family(cell: Filled) -> str:
     """Runs that belong on one line: a method with its settings, whatever the size."""
     settings = cell.cell.row.settings
     parts = [cell.cell.row.method]
-    parts += [settings[key] for key in ("weights", "schedule") if key in settings]
+    parts += [settings[key] for key in ("weights", "schedule", "recipe") if key in settings]
     return " ".join(parts)
 
 
