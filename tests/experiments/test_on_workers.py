@@ -131,3 +131,11 @@ def test_a_begun_run_goes_on_at_a_worker_and_failures_are_named(tmp_path: Path) 
 def test_no_time_left_leaves_runs_for_later(tmp_path: Path) -> None:
     outcome = carry_out_on_ray(_planned(tmp_path, _config()), deadline=time.monotonic() - 1)
     assert (len(outcome.finished), len(outcome.left), outcome.failures) == (0, 1, [])
+
+
+def test_a_folder_that_another_process_holds_fails_alone(tmp_path: Path) -> None:
+    config, other = _config(method="finetune", size="16"), _config(method="psp", size="16")
+    with RunFolder(config.folder(tmp_path)).locked():
+        outcome = carry_out_on_ray(_planned(tmp_path, config, other))
+    assert [item.config.method for item in outcome.finished] == ["psp"]
+    assert "another process is doing the run" in str(outcome.failures[0][1])

@@ -44,6 +44,7 @@ def command(
     from crwn.experiments.config import parse_seeds
     from crwn.experiments.plan import carry_out, carry_out_on_ray, plan
     from crwn.experiments.suite import SUITES, load_suite
+    from crwn.experiments.surroundings import usual_threads
 
     began = time.monotonic()
     if what not in (*SUITES, "figures", "all"):
@@ -59,7 +60,7 @@ def command(
         with RunBars() as bars:
             try:
                 if engine == "ray":
-                    threads = int(os.environ.get("OMP_NUM_THREADS") or 1)
+                    threads = usual_threads() if os.environ.get("OMP_NUM_THREADS") else 1
                     outcome = carry_out_on_ray(
                         planned, address=address, threads=threads, deadline=deadline, watcher=bars
                     )

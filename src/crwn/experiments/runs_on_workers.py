@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from crwn.engine.on_ray import RayEngine
@@ -53,7 +53,10 @@ def runs_on_workers(
     ]
     engine = RayEngine(address=address, threads=threads)
     for number, done in engine.each(do_run, pieces, callbacks=callbacks):
-        put_back(runs[number][1], done.files)
+        try:
+            put_back(runs[number][1], done.files)
+        except CRWNError as error:  # another process has the folder: the other runs go on
+            done = replace(done, failure=str(error))
         yield number, done
 
 
