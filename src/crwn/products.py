@@ -1,0 +1,103 @@
+"""Products with frozen weights and a learned gain, as autograd functions that keep and compute only what they need."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def modulated(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]`, or a gain for every row."""
+    if _learning(x, gain, weight):
+        return _ByRows.apply(x, gain.unsqueeze(-2), weight)  # type: ignore[no-untyped-call, no-any-return]
+    return F.linear(x * gain, weight)
+
+
+def modulated_narrow(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+    """The same by way of the modulated matrix, which is smaller than the rows where outputs are few."""
+    if _learning(x, gain, weight):
+        return _ByMatrix.apply(x, gain.unsqueeze(-2), weight)  # type: ignore[no-untyped-call, no-any-return]
+    return ((weight * gain) @ x.mT).mT
+
+
+def _learning(x: Tensor, gain: Tensor, weight: Tensor) -> bool:
+    """Whether gradients are wanted of one gain for all rows, through weights that stay frozen, in one precision."""
+    if not torch.is_grad_enabled() or weight.requires_grad or gain.ndim != 1 or x.ndim < 2:
+        return False
+    return not (torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type))
+
+
+class _ByRows(torch.autograd.Function):
+    """x `[..., rows, in]`, gain `[..., 1, in]`, weight `[out, in]` -> `[..., rows, out]`."""
+
+    @staticmethod
+    def forward(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+        return F.linear(x * gain, weight)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, None]:
+        x, gain, weight = ctx.saved_tensors
+        back = gradients[0] @ weight
+        to_x = back * gain if ctx.needs_input_grad[0] else None
+        return to_x, back.mul_(x).sum_to_size(gain.shape), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: Tensor, gain: Tensor, weight: Tensor) -> tuple[Tensor, int]:
+        return _over_tasks(_ByRows, in_dims, x, gain, weight), 0
+
+
+class _ByMatrix(torch.autograd.Function):
+    """The same shapes; outputs and gradients come out contiguous, so that what follows them stays fast."""
+
+    @staticmethod
+    def forward(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+        return ((weight * gain) @ x.mT).mT.contiguous()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, None]:
+        x, gain, weight = ctx.saved_tensors
+        to_x = gradients[0] @ (weight * gain) if ctx.needs_input_grad[0] else None
+        to_matrix = gradients[0].mT @ x  # [..., out, in]
+        return to_x, to_matrix.mul_(weight).sum_to_size(gain.shape), None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, ...], x: Tensor, gain: Tensor, weight: Tensor) -> tuple[Tensor, int]:
+        return _over_tasks(_ByMatrix, in_dims, x, gain, weight), 0
+
+
+def _over_tasks(
+    function: type[torch.autograd.Function],
+    in_dims: tuple[int | None, ...],
+    x: Tensor,
+    gain: Tensor,
+    weight: Tensor,
+) -> Tensor:
+    """One product for a whole stack: the tasks become the first dimension of rows and gains."""
+    x_dim, gain_dim, weight_dim = in_dims
+    if weight_dim is not None:  # weights of every task's own: nothing to share
+        return torch.func.vmap(_plainly, in_dims=in_dims)(x, gain, weight)
+    if x_dim is not None:
+        x = x.movedim(x_dim, 0)
+    if gain_dim is not None:
+        gain = gain.movedim(gain_dim, 0)
+        rows = x.ndim - (x_dim is not None)
+        gain = gain.reshape(len(gain), *[1] * (rows - gain.ndim + 1), *gain.shape[1:])
+    if x_dim is None:
+        x = x.expand(len(gain), *x.shape)
+    out: Tensor = function.apply(x, gain, weight)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _plainly(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+    return F.linear(x * gain, weight)
