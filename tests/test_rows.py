@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from crwn.errors import DataError
-from crwn.rows import Rows, named_generator, visiting_order
+from crwn.rows import Rows, StackedRows, named_generator, visiting_order
+from crwn.scenarios import make_scenario
 
 
 def test_rows_share_the_data_and_are_prepared_when_gathered() -> None:
@@ -64,3 +65,25 @@ def test_order_depends_on_seed_and_name_alone() -> None:
     assert order(0, "a") == order(0, "a")
     assert len({tuple(order(seed, name)) for seed in (0, 1) for name in ("a", "b")}) == 4
     assert named_generator("order", 0, "a", 0).integers(0, 1000, 4).tolist() == [770, 86, 302, 844]
+
+
+class TestStackedRows:
+    def test_images_that_tasks_share_are_prepared_together_to_the_same_bits(self) -> None:
+        tasks = make_scenario("rotated-digits", seed=0, tasks=3)
+        rows = [task.train for task in tasks]
+        at = [torch.tensor([5, 0, 7, 7]), torch.tensor([1, 2, 3, 4]), torch.tensor([9, 8, 5, 6])]
+        together = StackedRows(rows)
+        assert together._prepare is not None
+        assert torch.equal(
+            together.inputs(at, [None] * 3), torch.stack([r.inputs(a) for r, a in zip(rows, at, strict=True)])
+        )
+        assert torch.equal(together.labels(at), torch.stack([r.labels(a) for r, a in zip(rows, at, strict=True)]))
+        assert together.weights(at) is None
+
+    def test_rows_of_each_task_and_weights(self) -> None:
+        x, y = torch.arange(24.0).view(8, 3), torch.zeros(8, dtype=torch.long)
+        rows = [Rows(x, y, weight=torch.arange(8.0)), Rows(x + 1, y)]
+        at = [torch.tensor([1, 0]), torch.tensor([2, 2])]
+        together = StackedRows(rows)
+        assert torch.equal(together.inputs(at, [None, None]), torch.stack([x[[1, 0]], x[[2, 2]] + 1]))
+        assert torch.equal(together.weights(at), torch.tensor([[1.0, 0.0], [1.0, 1.0]]))

@@ -10,22 +10,27 @@ from torch import Tensor
 
 
 def modulated(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
-    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]`, or a gain for every row."""
+    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]` or `[..., 1, in]`, or one for every row."""
     if _learning(x, gain, weight):
-        return _ByRows.apply(x, gain.unsqueeze(-2), weight)  # type: ignore[no-untyped-call, no-any-return]
+        return _ByRows.apply(x, gain.reshape(*gain.shape[:-2], 1, -1), weight)  # type: ignore[no-untyped-call, no-any-return]
     return F.linear(x * gain, weight)
 
 
 def modulated_narrow(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
     """The same by way of the modulated matrix, which is smaller than the rows where outputs are few."""
     if _learning(x, gain, weight):
-        return _ByMatrix.apply(x, gain.unsqueeze(-2), weight)  # type: ignore[no-untyped-call, no-any-return]
+        return _ByMatrix.apply(x, gain.reshape(*gain.shape[:-2], 1, -1), weight)  # type: ignore[no-untyped-call, no-any-return]
     return ((weight * gain) @ x.mT).mT
+
+
+def one_for_all(gain: Tensor) -> bool:
+    """Whether all rows (of a task) have the same gain: `[in]`, or `[..., 1, in]`."""
+    return gain.ndim == 1 or gain.shape[-2] == 1
 
 
 def _learning(x: Tensor, gain: Tensor, weight: Tensor) -> bool:
     """Whether gradients are wanted of one gain for all rows, through weights that stay frozen, in one precision."""
-    if not torch.is_grad_enabled() or weight.requires_grad or gain.ndim != 1 or x.ndim < 2:
+    if not torch.is_grad_enabled() or weight.requires_grad or x.ndim < 2 or not one_for_all(gain):
         return False
     return not (torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,6 +84,44 @@ class Rows:
             self.augment,
             None if self.weight is None else self.weight[at],
         )
+
+
+class StackedRows:
+    """Batches of several tasks as one tensor; rows that all tasks share are gathered once."""
+
+    def __init__(self, tasks: Sequence[Rows]) -> None:
+        self.tasks = tasks
+        self.weighted = any(rows.weight is not None for rows in tasks)
+        first = tasks[0]
+        join = getattr(type(first.prepare), "joined", None)
+        shared = all(
+            type(rows) is Rows  # others may gather in ways of their own
+            and rows.x is first.x
+            and rows.index is None
+            and rows.augment is None
+            and type(rows.prepare) is type(first.prepare)
+            for rows in tasks
+        )
+        self._prepare: Prepare | None = join([rows.prepare for rows in tasks]) if shared and join is not None else None
+
+    def inputs(self, at: Sequence[Tensor], generators: Sequence[np.random.Generator | None]) -> Tensor:
+        """Model inputs `[tasks, batch, ...]` at these positions of each task."""
+        if self._prepare is not None:
+            raw = self.tasks[0].raw(torch.cat(list(at)))
+            return self._prepare(raw.view(len(at), -1, *raw.shape[1:]))
+        every = zip(self.tasks, at, generators, strict=True)
+        return torch.stack([rows.inputs(places, generator=generator) for rows, places, generator in every])
+
+    def labels(self, at: Sequence[Tensor]) -> Tensor:
+        """Class indices `[tasks, batch]`."""
+        return torch.stack([rows.labels(places) for rows, places in zip(self.tasks, at, strict=True)])
+
+    def weights(self, at: Sequence[Tensor]) -> Tensor | None:
+        """Sample weights `[tasks, batch]`, ones for a task without; None where no task has any."""
+        if not self.weighted:
+            return None
+        every = zip(self.tasks, at, strict=True)
+        return torch.stack([torch.ones(len(p)) if rows.weight is None else rows.weight[p] for rows, p in every])
 
 
 def named_generator(*key: object) -> np.random.Generator:

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError
-from crwn.products import modulated, modulated_narrow
+from crwn.products import modulated, modulated_narrow, one_for_all
 
 KINDS = ("gaussian", "hadamard", "patches")
 # Smallest and largest side of a patch, in pixels: the best of those tried on Rotation-MNIST's held-out images.
@@ -122,7 +122,8 @@ class Gaussian(FrozenWeights):
         return self.in_features * self.out_features
 
     def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        if gain is not None and gain.ndim == 1 and x.ndim > 1 and x.shape[-2] > 4 * self.out_features:
+        many = x.ndim > 1 and x.shape[-2] > 4 * self.out_features
+        if gain is not None and many and one_for_all(gain):
             # With few outputs and many rows the modulated matrix is smaller than the modulated rows.
             return modulated_narrow(x, gain, self.weight)
         return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight)

@@ -5,6 +5,7 @@ import torch
 
 from crwn import NeuroModNet, Recipe, Rows
 from crwn.engine import Engine, LocalEngine, Work, make_engine
+from crwn.engine.processes import ProcessEngine
 from crwn.errors import ConfigError
 from crwn.training import Step, TaskRows, train
 
@@ -36,8 +37,9 @@ def test_a_piece_is_given_before_the_next_begins() -> None:
 
 def test_engines_have_names() -> None:
     assert isinstance(make_engine("local"), LocalEngine)
+    assert isinstance(make_engine("processes"), ProcessEngine)
     mine = LocalEngine()
     assert make_engine(mine) is mine
     assert isinstance(mine, Engine)
-    with pytest.raises(ConfigError, match='unknown engine "cloud": choose local or ray'):
+    with pytest.raises(ConfigError, match='unknown engine "cloud": choose local, processes or ray'):
         make_engine("cloud")

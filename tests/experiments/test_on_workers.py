@@ -1,4 +1,4 @@
-"""Runs on Ray end with the numbers of runs done here, also when a worker is killed."""
+"""Runs by workers, processes or Ray's, end with the numbers of runs done here, also when a worker is killed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ import pytest
 
 from crwn.engine.on_ray import RayEngine
 from crwn.experiments import OutOfTime, RunConfig, RunFolder, Watcher, make_config, run
-from crwn.experiments.plan import Planned, carry_out, carry_out_on_ray
+from crwn.experiments.plan import Planned, carry_out, carry_out_on_workers
 
 SMALL = {"scenario": "permuted-digits", "tasks": 5, "batches": 15, "threads": 1}
 
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
+both = pytest.mark.parametrize("engine", ["ray", "processes"])
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -40,15 +41,16 @@ class _Killer(Watcher):
         self.shares.append(done)
         if not self.killed and done > 0.1:
             for process in psutil.Process().children(recursive=True):
-                if "_on_worker" in process.name():
+                if "_on_worker" in process.name() or "crwn.engine.worker" in process.cmdline():
                     self.killed.append(process.pid)
                     process.kill()
 
 
-def test_same_numbers_and_killed_workers_change_nothing(tmp_path: Path) -> None:
+@both
+def test_same_numbers_and_killed_workers_change_nothing(engine: str, tmp_path: Path) -> None:
     here = run(_config(), tmp_path / "here")  # wide enough for a group per task
     killer = _Killer()
-    there = run(_config(engine="ray"), tmp_path / "there", watcher=killer)
+    there = run(_config(engine=engine), tmp_path / "there", watcher=killer)
     assert killer.killed
     assert max(killer.shares) == pytest.approx(1.0)
     assert there.accuracy == here.accuracy
@@ -60,28 +62,32 @@ def test_same_numbers_and_killed_workers_change_nothing(tmp_path: Path) -> None:
         assert file.read_bytes() == (tmp_path / "there" / "state" / file.name).read_bytes()
 
 
-def test_later_tasks_build_on_the_first_also_on_workers(tmp_path: Path) -> None:
+@both
+def test_later_tasks_build_on_the_first_also_on_workers(engine: str, tmp_path: Path) -> None:
     shared = {"method": "neuromodnet", "size": "256", "settings": {"pretrained": "true"}, "tasks": 3}
     here = run(_config(**shared), tmp_path / "here")
-    there = run(_config(engine="ray", **shared), tmp_path / "there")
+    there = run(_config(engine=engine, **shared), tmp_path / "there")
     assert there.accuracy == here.accuracy
 
 
-def test_dependent_tasks_are_learned_here_and_said_so(tmp_path: Path) -> None:
+@both
+def test_dependent_tasks_are_learned_here_and_said_so(engine: str, tmp_path: Path) -> None:
     notes: list[str] = []
+    place = "on Ray" if engine == "ray" else "by several processes"
 
     class Listening(Watcher):
         def note(self, text: str) -> None:
             notes.append(text)
 
     settings: dict[str, Any] = {"method": "finetune", "size": "256", "tasks": 2}
-    there = run(_config(engine="ray", **settings), tmp_path / "there", watcher=Listening())
+    there = run(_config(engine=engine, **settings), tmp_path / "there", watcher=Listening())
     assert there.accuracy == run(_config(**settings), tmp_path / "here").accuracy
-    assert notes == ["the tasks of finetune depend on each other: they are learned here, not on Ray"]
+    assert notes == ["the tasks of finetune depend on each other: they are learned here, not " + place]
 
 
-def test_stopped_by_its_deadline_it_goes_on(tmp_path: Path) -> None:
-    config = _config(engine="ray", tasks=4)
+@both
+def test_stopped_by_its_deadline_it_goes_on(engine: str, tmp_path: Path) -> None:
+    config = _config(engine=engine, tasks=4)
     with pytest.raises(OutOfTime, match="of 4 tasks"):
         run(config, tmp_path / "run", deadline=time.monotonic())
     assert run(config, tmp_path / "run").accuracy == run(_config(tasks=4), tmp_path / "here").accuracy
@@ -99,11 +105,12 @@ def _planned(base: Path, *configs: RunConfig) -> list[Planned]:
     return [Planned(config, config.folder(base), 5, 0, is_done=False, seconds_left=1.0) for config in configs]
 
 
-def test_runs_of_a_suite_on_workers_are_those_done_here(tmp_path: Path) -> None:
+@both
+def test_runs_of_a_suite_on_workers_are_those_done_here(engine: str, tmp_path: Path) -> None:
     configs = [_config(), _config(method="finetune", size="16"), _config(method="psp", size="16")]
     here = carry_out(_planned(tmp_path / "here", *configs))
     watcher = _Shares()
-    there = carry_out_on_ray(_planned(tmp_path / "there", *configs), watcher=watcher)
+    there = carry_out_on_workers(_planned(tmp_path / "there", *configs), engine=engine, watcher=watcher)
     assert (len(here.finished), len(there.finished), there.left, there.failures) == (3, 3, [], [])
     assert watcher.shares == sorted(watcher.shares)
     assert watcher.shares[-1] == pytest.approx(1.0)
@@ -116,26 +123,29 @@ def test_runs_of_a_suite_on_workers_are_those_done_here(tmp_path: Path) -> None:
         assert (a.accuracy, a.accuracy_after, a.forgetting) == (b.accuracy, b.accuracy_after, b.forgetting)
 
 
-def test_a_begun_run_goes_on_at_a_worker_and_failures_are_named(tmp_path: Path) -> None:
+@both
+def test_a_begun_run_goes_on_at_a_worker_and_failures_are_named(engine: str, tmp_path: Path) -> None:
     config = _config(method="finetune", size="16")
     folder = config.folder(tmp_path)
     with pytest.raises(OutOfTime):
         run(config, folder, deadline=time.monotonic() - 1)
     begun = (folder / "config.json").read_bytes()
-    outcome = carry_out_on_ray(_planned(tmp_path, config, _config(method="psp", size="none")))
+    outcome = carry_out_on_workers(_planned(tmp_path, config, _config(method="psp", size="none")), engine=engine)
     assert [item.config.method for item in outcome.finished] == ["finetune"]
     assert [(item.config.method, "none" in str(error)) for item, error in outcome.failures] == [("psp", True)]
     assert (folder / "config.json").read_bytes() == begun
 
 
-def test_no_time_left_leaves_runs_for_later(tmp_path: Path) -> None:
-    outcome = carry_out_on_ray(_planned(tmp_path, _config()), deadline=time.monotonic() - 1)
+@both
+def test_no_time_left_leaves_runs_for_later(engine: str, tmp_path: Path) -> None:
+    outcome = carry_out_on_workers(_planned(tmp_path, _config()), engine=engine, deadline=time.monotonic() - 1)
     assert (len(outcome.finished), len(outcome.left), outcome.failures) == (0, 1, [])
 
 
-def test_a_folder_that_another_process_holds_fails_alone(tmp_path: Path) -> None:
+@both
+def test_a_folder_that_another_process_holds_fails_alone(engine: str, tmp_path: Path) -> None:
     config, other = _config(method="finetune", size="16"), _config(method="psp", size="16")
     with RunFolder(config.folder(tmp_path)).locked():
-        outcome = carry_out_on_ray(_planned(tmp_path, config, other))
+        outcome = carry_out_on_workers(_planned(tmp_path, config, other), engine=engine)
     assert [item.config.method for item in outcome.finished] == ["psp"]
     assert "another process is doing the run" in str(outcome.failures[0][1])

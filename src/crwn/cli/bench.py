@@ -27,8 +27,10 @@ def command(
     Larger than 1 is better for crwn. The two sides of a ratio are measured in turns, so that what else the machine
     does meets both.
     """
+    from crwn.allocation import keep_freed_memory
     from crwn.bench import measure_all
 
+    keep_freed_memory()  # as `crwn run` does; the other sides of the ratios get it too
     record = measure_all(names or [], quick=quick, seed=seed, tell=lambda line: typer.echo(line, err=True))
     text = json.dumps(record, indent=1)
     if out is not None:

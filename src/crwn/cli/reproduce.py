@@ -29,7 +29,7 @@ def command(
         "runs"
     ),
     engine: Annotated[
-        str, typer.Option(help="Where runs are done: local, or ray: several at once, a run for each worker.")
+        str, typer.Option(help="Where runs are done: local, or by several workers at once: processes or ray.")
     ] = "local",
     address: Annotated[
         str | None, typer.Option(help="A running Ray cluster; by default one is started here for the time.")
@@ -39,18 +39,21 @@ def command(
 
     Stopped at any moment, the same command goes on. `figures` draws from the runs that are there.
     """
+    from crwn.allocation import keep_freed_memory
     from crwn.cli.watching import RunBars
+    from crwn.engine.work import ENGINES
     from crwn.errors import ConfigError, CRWNError
     from crwn.experiments.config import parse_seeds
-    from crwn.experiments.plan import carry_out, carry_out_on_ray, plan
+    from crwn.experiments.plan import carry_out, carry_out_on_workers, plan
     from crwn.experiments.suite import SUITES, load_suite
     from crwn.experiments.surroundings import usual_threads
 
     began = time.monotonic()
+    keep_freed_memory()
     if what not in (*SUITES, "figures", "all"):
         raise ConfigError(f"there is no {what!r} to reproduce: choose one of {', '.join(SUITES)}, figures, all")
-    if engine not in ("local", "ray"):
-        raise ConfigError(f"unknown engine {engine!r}: choose local or ray")
+    if engine not in ENGINES:
+        raise ConfigError(f"unknown engine {engine!r}: choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
     numbers = parse_seeds(seeds)
     suites = [load_suite(name) for name in SUITES if what in (name, "all", "figures")]
     if what != "figures":
@@ -59,10 +62,10 @@ def command(
         deadline = None if minutes is None else began + 60 * minutes
         with RunBars() as bars:
             try:
-                if engine == "ray":
+                if engine != "local":
                     threads = usual_threads() if os.environ.get("OMP_NUM_THREADS") else 1
-                    outcome = carry_out_on_ray(
-                        planned, address=address, threads=threads, deadline=deadline, watcher=bars
+                    outcome = carry_out_on_workers(
+                        planned, engine=engine, address=address, threads=threads, deadline=deadline, watcher=bars
                     )
                 else:
                     outcome = carry_out(planned, deadline=deadline, watcher=bars)

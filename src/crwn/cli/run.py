@@ -48,7 +48,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs (seed-0, ...); runs/SCENARIO/METHOD-SIZE by default.")
     ] = None,
-    engine: Annotated[str, typer.Option(help="Where independent tasks are learned: local or ray.")] = "local",
+    engine: Annotated[
+        str, typer.Option(help="Where independent tasks are learned: local, processes (one for each core) or ray.")
+    ] = "local",
     address: Annotated[
         str | None, typer.Option(help="A running Ray cluster, like host:6379; by default one is started here.")
     ] = None,
@@ -61,11 +63,13 @@ def command(
     A run that was stopped, even killed, goes on with the same command and ends with the same numbers; a finished one
     is not done again.
     """
+    from crwn.allocation import keep_freed_memory
     from crwn.cli.watching import RunBars
     from crwn.errors import CRWNError
     from crwn.experiments import make_config, run, summary, with_size
     from crwn.experiments.config import parse_seeds, parse_settings
 
+    keep_freed_memory()
     chosen = parse_settings(settings or [])
     config = make_config(
         scenario=scenario,

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import lru_cache
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import torch
-from torch import Tensor, nn
 
+from crwn.engine.learning import as_learning, learn
 from crwn.engine.packing import Packer, unpack
-from crwn.engine.work import Done, Work
-from crwn.errors import CRWNError, MissingExtraError, ModelError
-from crwn.layers import context_tensors
-from crwn.models import Network, build, describe, fingerprint
-from crwn.recipe import Recipe
-from crwn.training import Callback, Learned, Step, TaskRows, train
+from crwn.engine.telling import TELL_SECONDS, Steps, Teller, tell_new
+from crwn.engine.work import Done, Work, cores
+from crwn.errors import CRWNError, MissingExtraError
+from crwn.training import Callback
 
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
-Steps = list[tuple[int, int, tuple[str, ...], list[float], float]]  # what a worker tells: step, steps, names, ...
 Report = tuple[tuple[int, int], int, Steps]  # call and piece, how many steps came before, steps
-
-TELL_SECONDS = 0.25
 
 
 class RayEngine:
@@ -63,7 +54,7 @@ class RayEngine:
         self._calls = 0
 
     def run(self, work: Sequence[Work], *, callbacks: Sequence[Callback] = ()) -> Done:
-        return self.each(_learn, [_piece(one) for one in work], callbacks=callbacks)
+        return self.each(learn, [as_learning(one) for one in work], callbacks=callbacks)
 
     def each(
         self,
@@ -107,7 +98,7 @@ class RayEngine:
                 for reference in done:
                     number = under_way.pop(reference)
                     result, steps = ray.get(reference)
-                    _tell_new(told, callbacks, number, 0, steps)
+                    tell_new(told, callbacks, number, 0, steps)
                     yield number, result
         except RayTaskError as error:
             cause = getattr(error, "cause", None)
@@ -139,7 +130,7 @@ class RayEngine:
             return  # progress is told again later; the work does not depend on it
         for (of_call, number), first, steps in found:
             if of_call == call:
-                _tell_new(told, callbacks, number, first, steps)
+                tell_new(told, callbacks, number, first, steps)
 
     def __enter__(self) -> Self:
         if self._users == 0:
@@ -174,8 +165,8 @@ class RayEngine:
             return
         where: dict[str, Any] = {"address": self.address}
         if self.address is None:
-            cores = self.workers * self.threads if self.workers else max(_cores(), self.threads)
-            where = {"address": "local", "num_cpus": cores, "include_dashboard": False}
+            count = self.workers * self.threads if self.workers else max(cores(), self.threads)
+            where = {"address": "local", "num_cpus": count, "include_dashboard": False}
         try:
             ray.init(**where, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -185,99 +176,16 @@ class RayEngine:
         _notices_to_stderr()
 
 
-@dataclass(frozen=True)
-class _Learning:
-    """Work without its network, where the network can be described."""
-
-    network: dict[str, Any] | nn.Module
-    fingerprint: str
-    tasks: Sequence[TaskRows]
-    recipe: Recipe
-    seed: int
-    start: Sequence[Mapping[str, Tensor]]
-    device: str
-
-
-def _piece(work: Work) -> _Learning:
-    network = describe(work.model) if isinstance(work.model, Network) else work.model
-    # The network's own context goes along: a rebuilt one starts from its seed, this one may have been changed.
-    own = context_tensors(work.model)
-    start = [own] * len(work.tasks) if work.start is None else work.start
-    return _Learning(
-        network, fingerprint(work.model), work.tasks, work.recipe, work.seed, start, str(torch.device(work.device))
-    )
-
-
-def _learn(piece: _Learning, callbacks: Sequence[Callback]) -> list[Learned]:
-    network = piece.network
-    if isinstance(network, dict):
-        network = _rebuilt(json.dumps(network), piece.fingerprint)
-    return train(
-        network,
-        piece.tasks,
-        piece.recipe,
-        seed=piece.seed,
-        start=piece.start,
-        device=piece.device,
-        callbacks=callbacks,
-    )
-
-
-@lru_cache(maxsize=2)
-def _rebuilt(described: str, expected: str) -> Network:
-    """The described network, made once by each worker and compared with the original."""
-    network = build(json.loads(described))
-    found = fingerprint(network)
-    if found != expected:
-        raise ModelError(
-            f"a worker made model {found[:12]}..., the original is {expected[:12]}...: install the same crwn everywhere"
-        )
-    return network
-
-
-def _tell_new(told: dict[int, int], callbacks: Sequence[Callback], number: int, first: int, steps: Steps) -> None:
-    """Tell the steps of a piece, of which these are those from `first` on, that follow what has been told of it.
-
-    Work that is done again after a death repeats some, and a report that was lost leaves a gap: what is not told now is
-    told when all steps come with the result.
-    """
-    for place, (step, total, names, losses, rate) in enumerate(steps, start=first):
-        if place == told.get(number, 0):
-            told[number] = place + 1
-            for callback in callbacks:
-                callback(Step(step, total, names, torch.tensor(losses), rate, {}))
-
-
 def _on_worker(data: bytes, threads: int, reports: Any, number: tuple[int, int], *large: Any) -> tuple[Any, Steps]:
     """The result, and all steps: those that were sent on the way may still be on it."""
     torch.set_num_threads(threads)
     do, piece = unpack(data, list(large))
     if reports is None:
         return do(piece, ()), []
-    teller = _Teller(reports, number)
+    # It never waits for an answer: Ray gives the core of a worker that waits to the next piece of work, and the two
+    # would then run on one core.
+    teller = Teller(lambda sent, steps: reports.put.remote((number, sent, steps)))
     return do(piece, (teller,)), teller.steps
-
-
-class _Teller:
-    """A callback on a worker: gathers steps and sends them a few times a second.
-
-    It never waits for an answer: Ray gives the core of a worker that waits to the next piece of work, and the two would
-    then run on one core.
-    """
-
-    def __init__(self, reports: Any, number: tuple[int, int]) -> None:
-        self.reports = reports
-        self.number = number
-        self.steps: Steps = []
-        self.sent = 0
-        self.last = time.monotonic()
-
-    def __call__(self, step: Step) -> None:
-        self.steps.append((step.step, step.steps, step.names, step.losses.tolist(), step.rate))
-        if time.monotonic() - self.last > TELL_SECONDS:
-            self.reports.put.remote((self.number, self.sent, self.steps[self.sent :]))
-            self.sent = len(self.steps)
-            self.last = time.monotonic()
 
 
 class _Reports:
@@ -307,10 +215,3 @@ def _notices_to_stderr() -> None:
 
         to_stderr.by_crwn = True  # type: ignore[attr-defined]
         worker.print_to_stdstream = to_stderr
-
-
-def _cores() -> int:
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not on macOS and Windows
-        return os.cpu_count() or 1

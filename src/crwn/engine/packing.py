@@ -35,12 +35,10 @@ class Packer:
         self._sent: dict[tuple[Any, ...], tuple[Any, Tensor]] = {}
 
     def pack(self, thing: Any) -> Packed:
-        import cloudpickle  # type: ignore[import-untyped]
-
         large: list[Any] = []
         packer = self
 
-        class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        class Pickler(_pickler()):  # type: ignore[misc]
             def persistent_id(self, part: Any) -> int | None:
                 if type(part) is not Tensor or part.nbytes < LARGE or part.requires_grad or part.device.type != "cpu":
                     return None
@@ -56,6 +54,16 @@ class Packer:
         if key not in self._sent:
             self._sent[key] = (self._put(tensor.numpy()), tensor)
         return self._sent[key][0]
+
+
+def _pickler() -> type[pickle.Pickler]:
+    """cloudpickle's where it is installed (Ray brings it): it packs lambdas, and what was defined in a notebook."""
+    try:
+        import cloudpickle  # type: ignore[import-untyped]
+    except ImportError:
+        return pickle.Pickler
+    found: type[pickle.Pickler] = cloudpickle.Pickler
+    return found
 
 
 def unpack(data: bytes, large: list[npt.NDArray[Any]]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
@@ -37,6 +38,7 @@ class Work:
         )
 
 
+ENGINES = ("local", "processes", "ray")
 Done = Iterator[tuple[int, list[Learned]]]
 
 
@@ -50,15 +52,27 @@ class Engine(Protocol):
 
 
 def make_engine(engine: str | Engine) -> Engine:
-    """An engine by name: "local", or "ray"."""
+    """An engine by name: "local", "processes" or "ray"."""
     if not isinstance(engine, str):
         return engine
     if engine == "local":
         from crwn.engine.local import LocalEngine
 
         return LocalEngine()
+    if engine == "processes":
+        from crwn.engine.processes import ProcessEngine
+
+        return ProcessEngine()
     if engine == "ray":
         from crwn.engine.on_ray import RayEngine
 
         return RayEngine()
-    raise ConfigError(f'unknown engine "{engine}": choose local or ray')
+    raise ConfigError(f'unknown engine "{engine}": choose {", ".join(ENGINES[:-1])} or {ENGINES[-1]}')
+
+
+def cores() -> int:
+    """Cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on macOS and Windows
+        return os.cpu_count() or 1

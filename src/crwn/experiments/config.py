@@ -47,7 +47,8 @@ class RunConfig(BaseModel):
         settings: the `--set` options of method and recipe, as strings.
         matrix: evaluate every task so far after each task, not only the one just learned.
         class_incremental: also infer the task from groups of this many test rows at the end.
-        engine: where independent tasks are learned; address: of a running Ray cluster, None for one started here.
+        engine: where independent tasks are learned: here, by processes of this machine, or on Ray's workers.
+        address: of a running Ray cluster, None for one started here.
         threads: how many threads torch may use; None for what the machine offers, written down when the run begins.
     """
 
@@ -63,7 +64,7 @@ class RunConfig(BaseModel):
     settings: dict[str, str] = Field(default_factory=dict)
     matrix: bool = False
     class_incremental: int | None = Field(None, ge=1)
-    engine: Literal["local", "ray"] = "local"
+    engine: Literal["local", "processes", "ray"] = "local"
     address: str | None = None
     threads: int | None = Field(None, ge=1)
 

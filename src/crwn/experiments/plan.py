@@ -88,15 +88,16 @@ def plan(suites: Sequence[Suite], base: Path, *, tasks: int | None, seeds: Seque
     return sorted(planned, key=lambda run: run.seconds_left)
 
 
-def carry_out_on_ray(
+def carry_out_on_workers(
     planned: Sequence[Planned],
     *,
+    engine: str,
     address: str | None = None,
     threads: int = 1,
     deadline: float | None = None,
     watcher: Watcher | None = None,
 ) -> Outcome:
-    """Do the missing runs on Ray's workers, a run each, until they or the time are at an end."""
+    """Do the missing runs by workers (processes, or Ray's), a run each, until they or the time are at an end."""
     from crwn.experiments.runs_on_workers import runs_on_workers
 
     watcher = watcher or Watcher()
@@ -112,7 +113,7 @@ def carry_out_on_ray(
         watcher.suite(reached / max(1, total), len(finished), len(todo))
 
     runs = [(item.config, item.folder) for item in todo]
-    done = runs_on_workers(runs, address=address, threads=threads, deadline=deadline, callbacks=[count])
+    done = runs_on_workers(runs, engine=engine, address=address, threads=threads, deadline=deadline, callbacks=[count])
     for number, outcome in done:
         if outcome.failure is not None:
             failures.append((todo[number], CRWNError(outcome.failure)))

@@ -80,7 +80,8 @@ class _Work:
         from crwn.experiments.bench import build
 
         record = files.record()
-        threads = int(record["chosen"]["threads"]) if record else config.threads or usual_threads()
+        usual = 1 if config.engine == "processes" else usual_threads()
+        threads = int(record["chosen"]["threads"]) if record else config.threads or usual
         torch.set_num_threads(threads)
         self.bench = build(config, fetch=watcher.fetching)
         # From here on sizes and tasks are said, also where they were left to the method and the scenario.
@@ -101,10 +102,11 @@ class _Work:
         left = [group for group in self._groups(record) if group[0] >= len(lines)]
         setup_seconds = float(record["chosen"]["setup_seconds"])
         method = self.bench.method
-        on_ray = self.config.engine == "ray" and method.independent
-        if self.config.engine == "ray" and not on_ray:
-            self.watcher.note(f"the tasks of {method.name} depend on each other: they are learned here, not on Ray")
-        while left and not (on_ray and (lines or not method.first_alone)):
+        on_workers = self.config.engine != "local" and method.independent
+        if self.config.engine != "local" and not on_workers:
+            place = "on Ray" if self.config.engine == "ray" else "by several processes"
+            self.watcher.note(f"the tasks of {method.name} depend on each other: they are learned here, not {place}")
+        while left and not (on_workers and (lines or not method.first_alone)):
             lines += self._learn(left.pop(0), setup_seconds)
         if left:
             self._learn_on_workers(left, lines, setup_seconds)
@@ -179,15 +181,19 @@ class _Work:
         return lines
 
     def _learn_on_workers(self, left: list[list[int]], lines: list[dict[str, Any]], setup_seconds: float) -> None:
-        from crwn.experiments.on_workers import learn_on_workers
+        from crwn.checkpoint import Checkpoint
+        from crwn.experiments.on_workers import checkpoint_file, learn_on_workers
 
         scenario = self.bench.scenario
         watching = [self._on_steps(left), *self.callbacks]
-        for group, found in learn_on_workers(self.bench, left, threads=self.threads, callbacks=watching):
+        for group, found in learn_on_workers(
+            self.bench, left, state=self.files.state, threads=self.threads, callbacks=watching
+        ):
             names = [scenario[i].name for i in group]
             states = {name: dict(learned.state) for name, learned in zip(names, found, strict=True)}
             self.bench.method.restore(states, {})
             lines += self._keep(group, found, setup_seconds, None)
+            Checkpoint(checkpoint_file(self.files.state, group), "").clear()
             if len(lines) < len(scenario):
                 self._check_time(len(lines))
 

@@ -1,4 +1,8 @@
-"""Whole runs on Ray's workers: what a folder holds travels to a worker, and comes back with what was done."""
+"""Whole runs by workers.
+
+Processes of this machine work in the run's own folder; what it holds travels to Ray's workers, and comes back with what
+was done.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from crwn.engine.on_ray import RayEngine
 from crwn.errors import CRWNError
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder, write_whole
+from crwn.experiments.on_workers import worker_engine
 from crwn.experiments.run import OutOfTime, run
 from crwn.training import Callback
 
@@ -21,16 +25,17 @@ ORDER = ("config.json", "metrics.jsonl", "result.json")
 
 @dataclass(frozen=True)
 class RunPiece:
-    """A run, what is done of it, and the time (`time.time()`) after which no further task begins."""
+    """A run, the time (`time.time()`) after which no further task begins, and its folder or what is done of it."""
 
     config: RunConfig
-    files: dict[str, bytes]
     until: float | None
+    folder: Path | None
+    files: dict[str, bytes]
 
 
 @dataclass(frozen=True)
 class RunDone:
-    """What the run's folder holds now; the reason where it is not finished."""
+    """What a folder that travels holds now; the reason where the run is not finished."""
 
     files: dict[str, bytes]
     failure: str | None = None
@@ -40,6 +45,7 @@ class RunDone:
 def runs_on_workers(
     runs: Sequence[tuple[RunConfig, Path]],
     *,
+    engine: str,
     address: str | None,
     threads: int,
     deadline: float | None,
@@ -47,12 +53,12 @@ def runs_on_workers(
 ) -> Iterator[tuple[int, RunDone]]:
     """Do the runs on workers of `threads` threads each: the number and outcome of every run, its folder written."""
     until = None if deadline is None else time.time() + deadline - time.monotonic()
-    pieces = [
-        RunPiece(config.model_copy(update={"engine": "local", "threads": threads}), files_of(folder), until)
-        for config, folder in runs
-    ]
-    engine = RayEngine(address=address, threads=threads)
-    for number, done in engine.each(do_run, pieces, callbacks=callbacks):
+    pieces = []
+    for config, folder in runs:
+        alone = config.model_copy(update={"engine": "local", "threads": threads})
+        here = engine == "processes"
+        pieces.append(RunPiece(alone, until, folder.resolve() if here else None, {} if here else files_of(folder)))
+    for number, done in worker_engine(engine, address, threads).each(do_run, pieces, callbacks=callbacks):
         try:
             put_back(runs[number][1], done.files)
         except CRWNError as error:  # another process has the folder: the other runs go on
@@ -61,19 +67,25 @@ def runs_on_workers(
 
 
 def do_run(piece: RunPiece, callbacks: Sequence[Callback]) -> RunDone:
-    """What a worker does: the run in a folder of its own."""
-    failure, late = None, False
+    """What a worker does: the run in its folder, or in one of its own that it is sent and sends back."""
+    if piece.folder is not None:
+        return _outcome(piece, piece.folder, callbacks)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "run"
         put_back(folder, piece.files)
-        deadline = None if piece.until is None else time.monotonic() + piece.until - time.time()
-        try:
-            run(piece.config, folder, deadline=deadline, callbacks=callbacks)
-        except OutOfTime:
-            late = True
-        except CRWNError as error:
-            failure = str(error)
-        return RunDone(files_of(folder), failure, late)
+        done = _outcome(piece, folder, callbacks)
+        return replace(done, files=files_of(folder))
+
+
+def _outcome(piece: RunPiece, folder: Path, callbacks: Sequence[Callback]) -> RunDone:
+    deadline = None if piece.until is None else time.monotonic() + piece.until - time.time()
+    try:
+        run(piece.config, folder, deadline=deadline, callbacks=callbacks)
+    except OutOfTime:
+        return RunDone({}, out_of_time=True)
+    except CRWNError as error:
+        return RunDone({}, failure=str(error))
+    return RunDone({})
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

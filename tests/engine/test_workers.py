@@ -1,4 +1,4 @@
-"""Work on a real Ray cluster of two workers gives what it gives here, whatever happens to the workers."""
+"""Work of two processes, and of a real Ray cluster, gives what it gives here, whatever happens to the workers."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from torch import nn
 
 import crwn
 from crwn.engine.on_ray import RayEngine
+from crwn.engine.processes import ProcessEngine
 from crwn.errors import CRWNError, DataError
 from crwn.training import Step
 
@@ -28,9 +29,12 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")
 
 
-@pytest.fixture(scope="module")
-def engine() -> Iterator[RayEngine]:
-    with RayEngine(threads=1, workers=2) as made:
+Workers = RayEngine | ProcessEngine
+
+
+@pytest.fixture(scope="module", params=[RayEngine, ProcessEngine])
+def engine(request: pytest.FixtureRequest) -> Iterator[Workers]:
+    with request.param(threads=1, workers=2) as made:
         yield made
 
 
@@ -61,7 +65,7 @@ def _flynet() -> crwn.FlyNet:
     return crwn.FlyNet(64, 3000, 10, seed=0)
 
 
-def test_equals_the_local_engine(engine: RayEngine) -> None:
+def test_equals_the_local_engine(engine: Workers) -> None:
     tasks = _tasks(12)
     here = crwn.Learner(_flynet()).learn_many(tasks, batches=20, progress=False)
     learner = crwn.Learner(_flynet())
@@ -79,7 +83,7 @@ def test_equals_the_local_engine(engine: RayEngine) -> None:
     assert all(bool(torch.isfinite(step.losses).all()) for steps in seen.values() for step in steps)
 
 
-def test_network_of_ones_own_and_changed_start(engine: RayEngine) -> None:
+def test_network_of_ones_own_and_changed_start(engine: Workers) -> None:
     def own() -> nn.Module:
         made = crwn.neuromodulate(nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)), seed=0)
         made.classes, made.input_shape = 10, (64,)
@@ -104,7 +108,7 @@ def _dies_once(piece: tuple[str, int], callbacks: Any) -> int:
     return number * number
 
 
-def test_killed_workers_are_replaced(engine: RayEngine, tmp_path: Path) -> None:
+def test_killed_workers_are_replaced(engine: Workers, tmp_path: Path) -> None:
     killed: list[int] = []
 
     def kill_two() -> None:
@@ -125,7 +129,7 @@ def test_killed_workers_are_replaced(engine: RayEngine, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("pid-*"))) == 5
 
 
-def test_killing_a_worker_while_it_learns_changes_nothing(engine: RayEngine) -> None:
+def test_killing_a_worker_while_it_learns_changes_nothing(engine: Workers) -> None:
     import psutil
 
     tasks = _tasks(4)
@@ -137,7 +141,8 @@ def test_killing_a_worker_while_it_learns_changes_nothing(engine: RayEngine) -> 
         steps.append((step.names[0], step.step))
         if step.step == 10 and not killed:
             for process in psutil.Process().children(recursive=True):
-                if "_on_worker" in process.name() or "_on_worker" in " ".join(process.cmdline()):
+                words = " ".join([process.name(), *process.cmdline()])
+                if "_on_worker" in words or "crwn.engine.worker" in words:
                     killed.append(process.pid)
                     process.kill()
 
@@ -165,7 +170,7 @@ def _tell_slowly(piece: int, callbacks: Any) -> tuple[float, float]:
     return began, time.time()
 
 
-def test_a_worker_that_tells_of_its_steps_keeps_its_core(engine: RayEngine) -> None:
+def test_a_worker_that_tells_of_its_steps_keeps_its_core(engine: Workers) -> None:
     """Two workers do two pieces at a time and never three: waiting for an answer would give their cores away."""
     told: dict[str, list[int]] = {}
 
@@ -178,21 +183,42 @@ def test_a_worker_that_tells_of_its_steps_keeps_its_core(engine: RayEngine) -> N
     assert told == {f"{piece}": list(range(1, 9)) for piece in range(8)}, "every step once, in order"
 
 
-def test_errors_come_back_as_one_line(engine: RayEngine) -> None:
+def test_errors_come_back_as_one_line(engine: Workers) -> None:
     with pytest.raises(DataError, match=r"^row 3 has NaN or infinite values: clean the data first$"):
         list(engine.each(_fails, ["ours"]))
     with pytest.raises(CRWNError, match="a worker failed: ZeroDivisionError"):
         list(engine.each(_fails, ["other"]))
-    with RayEngine(threads=1, retries=1) as impatient, pytest.raises(CRWNError, match="workers died 2 times"):
+    with type(engine)(threads=1, retries=1) as impatient, pytest.raises(CRWNError, match="workers died 2 times"):
         list(impatient.each(_fails, ["dies"]))
 
 
-def test_cluster_of_others_is_left_running(engine: RayEngine) -> None:
+def test_cluster_of_others_is_left_running() -> None:
     import ray
 
-    with RayEngine(threads=1) as guest:
-        assert list(guest.each(_square, [3])) == [(0, 9)]
-    assert ray.is_initialized()
+    with RayEngine(threads=1, workers=1):
+        with RayEngine(threads=1) as guest:
+            assert list(guest.each(_square, [3])) == [(0, 9)]
+        assert ray.is_initialized()
+
+
+def test_stopped_in_the_middle_no_worker_is_left() -> None:
+    import psutil
+
+    before = psutil.Process().children()
+    with ProcessEngine(threads=1, workers=2) as engine:
+        running = engine.each(_tell_slowly, range(4))
+        next(running)
+        workers = [child for child in psutil.Process().children() if child not in before]
+        assert len(workers) == 2
+        running.close()
+        assert list(engine.each(_square, [3])) == [(0, 9)], "the engine can still be used"
+    psutil.wait_procs(workers, timeout=10)
+    assert not any(worker.is_running() for worker in workers)
+
+
+def test_what_cannot_be_sent_is_said() -> None:
+    with pytest.raises(CRWNError, match=r"cannot be sent to another process .*: learn with engine local"):
+        list(ProcessEngine(workers=1).each(_square, [threading.Lock()]))
 
 
 def _square(piece: int, callbacks: Any) -> int:

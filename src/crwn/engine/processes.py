@@ -1,0 +1,165 @@
+"""Work done by processes of this machine, each on cores of its own.
+
+The products of a small network do not fill several cores, and threads of one process wait for each other after every
+operation: two processes with one thread each learn more tasks in a minute than one process with two.
+"""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from crwn.engine.learning import as_learning, learn
+from crwn.engine.packing import Packer
+from crwn.engine.telling import tell_new
+from crwn.engine.work import Done, Work, cores
+from crwn.errors import ConfigError, CRWNError
+from crwn.training import Callback
+
+Piece = TypeVar("Piece")
+Result = TypeVar("Result")
+
+
+class ProcessEngine:
+    """Does pieces of work on worker processes; one that dies is replaced and its work done again.
+
+    Callbacks are told every step of every piece, in order within a piece, without `tensors`: contexts stay with
+    the worker until they are learned. Used in a `with` block it keeps its workers for several calls.
+
+    Args:
+        workers: how many processes; by default one for every core that a worker's threads leave.
+        threads: threads of one worker.
+        retries: how often the work of a worker that died is done again.
+    """
+
+    def __init__(self, *, workers: int | None = None, threads: int = 1, retries: int = 2) -> None:
+        if sys.platform == "win32":
+            raise ConfigError("worker processes need Linux or macOS: learn with engine local or ray")
+        self.workers = workers or max(1, cores() // threads)
+        self.threads = threads
+        self.retries = retries
+        self._idle: list[_Worker] = []
+        self._busy: dict[Connection, tuple[_Worker, int]] = {}
+        self._users = 0
+
+    def run(self, work: Sequence[Work], *, callbacks: Sequence[Callback] = ()) -> Done:
+        return self.each(learn, [as_learning(one) for one in work], callbacks=callbacks)
+
+    def each(
+        self,
+        do: Callable[[Piece, Sequence[Callback]], Result],
+        pieces: Sequence[Piece],
+        *,
+        callbacks: Sequence[Callback] = (),
+    ) -> Iterator[tuple[int, Result]]:
+        """`do(piece, callbacks)` on workers: the number and result of each piece as it is done."""
+        with self, tempfile.TemporaryDirectory(prefix="crwn-") as scratch:
+            packer = Packer(_Arrays(Path(scratch)).put)
+            waiting = list(range(len(pieces)))[::-1]
+            deaths: dict[int, int] = {}
+            told: dict[int, int] = {}
+            while waiting or self._busy:
+                while waiting and len(self._busy) < self.workers:
+                    number = waiting.pop()
+                    self._hand_out(number, packer, do, pieces[number], told=bool(callbacks))
+                for ready in wait(list(self._busy)):
+                    assert isinstance(ready, Connection)
+                    worker, number = self._busy[ready]
+                    try:
+                        kind, first, steps, result = worker.receive()
+                    except EOFError:
+                        del self._busy[ready]
+                        deaths[number] = deaths.get(number, 0) + 1
+                        worker.end()
+                        if deaths[number] > self.retries:
+                            raise CRWNError(
+                                f"workers died {deaths[number]} times over the same work (exit code {worker.code}): "
+                                "give them more memory, or learn with engine local"
+                            ) from None
+                        waiting.append(number)
+                        continue
+                    tell_new(told, callbacks, number, first, steps)
+                    if kind == "steps":
+                        continue
+                    self._idle.append(self._busy.pop(ready)[0])
+                    if kind == "failed":
+                        raise result if isinstance(result, CRWNError) else CRWNError(f"a worker failed: {result!r}")
+                    yield number, result
+
+    def _hand_out(self, number: int, packer: Packer, do: Any, piece: Any, *, told: bool) -> None:
+        try:
+            packed = packer.pack((do, piece))
+        except (pickle.PicklingError, TypeError, AttributeError) as error:
+            raise CRWNError(f"this work cannot be sent to another process ({error}): learn with engine local") from None
+        worker = self._idle.pop() if self._idle else _Worker(self.threads)
+        self._busy[worker.connection] = (worker, number)
+        worker.send((packed.data, packed.large, told))
+
+    def __enter__(self) -> Self:
+        self._users += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._users -= 1
+        for worker, _ in self._busy.values():  # only where something went wrong: their work is of no use
+            worker.end()
+        self._busy.clear()
+        if self._users == 0:
+            for worker in self._idle:
+                worker.end()
+            self._idle.clear()
+
+
+class _Worker:
+    """One process, `python -m crwn.engine.worker`, and the pipe to it."""
+
+    def __init__(self, threads: int) -> None:
+        self.connection, theirs = Pipe()
+        with theirs:
+            command = [sys.executable, "-m", "crwn.engine.worker", str(theirs.fileno()), str(threads)]
+            # In a group of its own: Ctrl-C is for the process that waits, which then ends its workers.
+            self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], start_new_session=True)
+        self.code: int | None = None
+
+    def send(self, message: Any) -> None:
+        with suppress(OSError):  # it is dead, which is noticed when its answer is waited for
+            self.connection.send_bytes(pickle.dumps(message))
+
+    def receive(self) -> Any:
+        try:
+            return pickle.loads(self.connection.recv_bytes())
+        except ConnectionError:
+            raise EOFError from None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.code = self.process.wait()
+        self.connection.close()
+
+
+class _Arrays:
+    """Large arrays as files, which all workers map into memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.count = 0
+
+    def put(self, array: npt.NDArray[Any]) -> str:
+        path = self.folder / f"{self.count}.npy"
+        self.count += 1
+        np.save(path, array)
+        return str(path)
