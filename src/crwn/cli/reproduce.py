@@ -41,9 +41,8 @@ def command(
     """
     from crwn.allocation import keep_freed_memory
     from crwn.cli.watching import RunBars
-    from crwn.engine.work import ENGINES
     from crwn.errors import ConfigError, CRWNError
-    from crwn.experiments.config import parse_seeds
+    from crwn.experiments.config import ENGINES, parse_seeds
     from crwn.experiments.plan import carry_out, carry_out_on_workers, plan
     from crwn.experiments.suite import SUITES, load_suite
     from crwn.experiments.surroundings import usual_threads

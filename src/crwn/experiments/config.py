@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -31,6 +31,10 @@ USUAL_BUDGET = {
     "split-cifar100": {"epochs": 250},
     "split-mini-imagenet": {"epochs": 250},
 }
+
+
+EngineName = Literal["local", "processes", "ray"]
+ENGINES = get_args(EngineName)
 
 
 class RunConfig(BaseModel):
@@ -64,7 +68,7 @@ class RunConfig(BaseModel):
     settings: dict[str, str] = Field(default_factory=dict)
     matrix: bool = False
     class_incremental: int | None = Field(None, ge=1)
-    engine: Literal["local", "processes", "ray"] = "local"
+    engine: EngineName = "local"
     address: str | None = None
     threads: int | None = Field(None, ge=1)
 
