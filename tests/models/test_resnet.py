@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
+from crwn import Learner
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_names, context_tensors, learned_numbers
 from crwn.models import NeuroModResNet, build, describe, fingerprint, resnet18
@@ -93,6 +94,21 @@ def test_learns_keeps_its_statistics_and_leaves_the_model_alone():
     for name, value in context_tensors(model).items():
         assert torch.equal(value, before[name])
     assert torch.equal(predict_logits(model, learned.tensors, task.rows), logits)
+
+
+def test_four_more_tasks_change_no_bit_of_the_first_nor_its_statistics():
+    """Learned with one learner, with batch norm's running statistics as part of every context."""
+    first, *more = [(task.name, task.rows.x.numpy(), task.rows.y.numpy()) for task in tasks(5)]
+    learner = Learner(NeuroModResNet(width=4, classes=2, seed=0, input_shape=(3, 16, 16)))
+    learner.learn(*first, epochs=2, progress=False)
+    before = learner.predict_proba(first[1], task=first[0])
+    context = learner.context(first[0]).to_bytes()
+    assert "stem_norm.running_var" in learner.context(first[0]).tensors
+    for one in more:
+        learner.learn(*one, epochs=2, progress=False)
+    assert len(learner.tasks) == 5
+    assert learner.predict_proba(first[1], task=first[0]).tobytes() == before.tobytes()
+    assert learner.context(first[0]).to_bytes() == context
 
 
 def test_a_stack_learns_what_each_task_learns_alone_and_mixed_rows_agree():

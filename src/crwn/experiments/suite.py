@@ -118,6 +118,11 @@ class Filled:
         return average(values) if values else None
 
     @property
+    def right_after(self) -> float | None:
+        """Accuracy of the tasks right after each was learned: what the average would be without forgetting."""
+        return average([average(result.accuracy_after) for result in self.results]) if self.results else None
+
+    @property
     def seconds(self) -> float | None:
         return average([result.seconds_per_task for result in self.results]) if self.results else None
 

@@ -73,9 +73,15 @@ def _differences(filled: list[Filled]) -> str:
     low = [cell for cell in whole if (cell.difference or 0.0) < -0.5]
     text = f"{len(whole) - len(low)} of the {len(whole)} cells run at full length are within 0.5 points or above."
     if low:
-        names = ", ".join(f"{c.cell.row.label} on {c.cell.column.label} ({c.difference:+.2f})" for c in low)
-        text += f" Below: {names}."
+        text += f" Below: {', '.join(_below(cell) for cell in low)}."
     return text
+
+
+def _below(cell: Filled) -> str:
+    said = f"{cell.cell.row.label} on {cell.cell.column.label} ({cell.difference:+.2f}"
+    if cell.forgetting:
+        said += f"; right after learning {cell.right_after:.2f}"
+    return said + ")"
 
 
 def _machines(records: Path) -> str:
