@@ -25,9 +25,10 @@ WORDS = {
         "The paper-style implementation is written for this comparison from the paper's text: fully connected layers "
         "as 1x1 convolutions whose modulated kernels are built in every forward pass, autograd through the kernel, "
         "every image turned by Pillow in a DataLoader (with the number of workers, 0 or 2, that is faster here), one "
-        "task at a time. Ours learns as many tasks at once as a rule of sizes says. Both are measured on the batches "
-        "stated and extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches "
-        "count for neither. `roofline` figures say which share of this machine's own `torch.mm` speed a training step "
+        "task at a time. Ours learns as many tasks at once as a rule of sizes says, in one process with all cores or "
+        "in one process for each core, whichever is faster here. Both are measured on the batches stated "
+        "and extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches count for "
+        "neither. `roofline` figures say which share of this machine's own `torch.mm` speed a training step "
         "reaches, everything else in the step included; `_passes` leaves data and optimiser out."
     ),
     "mixed": (
@@ -111,6 +112,8 @@ def _of(detail: dict[str, Any]) -> str:
         said.append("batches measured: " + ", ".join(f"{who} {count}".strip() for who, count in some))
     if "workers" in detail:
         said.append(f"theirs with {detail['workers']}")
+    if "ours" in detail:
+        said.append(f"ours in {detail['ours']}")
     if "peak_gigaflops" in detail:
         said.append(f"torch.mm at {detail['peak_gigaflops']:.0f} Gflop/s")
     if "rows_a_second" in detail:
