@@ -26,8 +26,8 @@ WORDS = {
         "as 1x1 convolutions whose modulated kernels are built in every forward pass, autograd through the kernel, "
         "every image turned by Pillow in a DataLoader (with the number of workers, 0 or 2, that is faster here), one "
         "task at a time. Ours learns as many tasks at once as a rule of sizes says, in one process with all cores or "
-        "in one process for each core, whichever is faster here. Both are measured on the batches stated "
-        "and extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches count for "
+        "in one process for each core, whichever is faster here. Both are measured on the batches stated and "
+        "extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches count for "
         "neither. `roofline` figures say which share of this machine's own `torch.mm` speed a training step "
         "reaches, everything else in the step included; `_passes` leaves data and optimiser out."
     ),
