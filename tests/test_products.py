@@ -68,3 +68,14 @@ def test_a_gain_for_every_row() -> None:
     (found,) = gradients(modulated(x, gain, weight), gain)
     (wanted,) = gradients((x * gain) @ weight.T, gain)
     torch.testing.assert_close(found, wanted)
+
+
+def test_a_gain_is_written_over_only_where_that_is_allowed() -> None:
+    x, gain, weight = numbers(6, 5), numbers(6, 5), numbers(3, 5)
+    expected = (x * gain) @ weight.T
+    before = gain.clone()
+    with torch.no_grad():
+        torch.testing.assert_close(modulated(x, gain, weight), expected)
+        assert torch.equal(gain, before)
+        torch.testing.assert_close(modulated(x, gain, weight, spend=True), expected)
+    assert torch.equal(gain, x * before)

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from crwn import FlyNet, NeuroModNet, Recipe
+from crwn.bench.mixed import make_stack
 from crwn.checkpoint import Checkpoint
 from crwn.data import load
 from crwn.errors import CRWNError, DataError
@@ -374,3 +375,15 @@ def test_normalisation_statistics_are_learned_per_task(digits) -> None:
         assert torch.allclose(found.tensors["1.running_mean"], alone["1.running_mean"], atol=1e-4)
         assert float(found.tensors["1.running_mean"].abs().max()) > 0
     assert torch.equal(model[1].running_mean, torch.zeros(20))
+
+
+def test_rows_gathered_when_asked_for_leave_the_stack_as_it_was() -> None:
+    model = NeuroModNet(6, (5, 4), 3, seed=0)
+    stack = make_stack(model, 4, seed=0)
+    before = {name: value.clone() for name, value in stack.tensors.items()}
+    at, x = torch.tensor([2, 0, 2, 3, 1]), torch.randn(5, 6)
+    lazy = mixed_logits(model, stack.lazily(at), x)
+    torch.testing.assert_close(lazy, mixed_logits(model, stack.gather(at), x), rtol=0, atol=0)
+    assert all(torch.equal(value, before[name]) for name, value in stack.tensors.items())
+    one_by_one = [predict_logits(model, stack.row(int(row)), Rows(x[i : i + 1])) for i, row in enumerate(at)]
+    torch.testing.assert_close(lazy, torch.cat(one_by_one))

@@ -49,13 +49,14 @@ class Answering:
         size = min(MOST_ROWS, self.resident.capacity)
         for at in range(0, len(names), size):
             some = list(names[at : at + size])
-            tensors, facts = self.resident.take_with_facts(some)
-            scaling = torch.tensor([scaling_of(facts[name].info) for name in some])
-            spread = (-1, *[1] * (rows.x.ndim - 1))
-            x = (rows.inputs(slice(at, at + size)) - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
-            placed = {name: value.to(self.device) for name, value in tensors.items()}
-            with self.busy:
-                logits = mixed_logits(self.model, placed, x.to(self.device)).float().cpu()
+            with self.resident.holding(some) as (tensors, facts):
+                scaling = torch.tensor([scaling_of(facts[name].info) for name in some])
+                spread = (-1, *[1] * (rows.x.ndim - 1))
+                x = (rows.inputs(slice(at, at + size)) - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
+                if self.device.type != "cpu":
+                    tensors = {name: value.to(self.device) for name, value in tensors.items()}
+                with self.busy:
+                    logits = mixed_logits(self.model, tensors, x.to(self.device)).float().cpu()
             counts = torch.tensor([len(facts[name].classes) for name in some])
             parts.append(logits.masked_fill(torch.arange(logits.shape[1]) >= counts[:, None], -torch.inf))
             classes |= {name: fact.classes for name, fact in facts.items()}

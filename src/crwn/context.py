@@ -7,7 +7,7 @@ import json
 import math
 import os
 import tempfile
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -323,7 +323,11 @@ class ContextStack:
 
     def positions(self, names: Iterable[str]) -> Tensor:
         """The rows of these tasks, `[B]` int64."""
-        return torch.tensor([self.index(name) for name in names], dtype=torch.int64)
+        names = list(names)
+        try:
+            return torch.tensor([self._index[name] for name in names], dtype=torch.int64)
+        except KeyError:
+            return torch.tensor([self.index(name) for name in names], dtype=torch.int64)  # says which is missing
 
     def classes(self, row: int) -> tuple[Hashable, ...]:
         """The label values of the task in this row."""
@@ -340,12 +344,16 @@ class ContextStack:
 
     def gather(self, positions: Tensor) -> dict[str, Tensor]:
         """The tensors of the tasks in these rows, `[B, ...]` by name."""
+        return dict(self.lazily(positions))
+
+    def lazily(self, positions: Tensor) -> Mapping[str, Tensor]:
+        """The same, each gathered when it is asked for: fresh in the cache when a layer comes to use it."""
         if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < len(self):
             raise ContextError(
                 f"rows {int(positions.min())} to {int(positions.max())} asked of a stack of {len(self)}: "
                 "take them from index() or positions()"
             )
-        return {key: self._open(key, positions) for key in self._rows}
+        return _Gathered(self, positions)
 
     def append(self, context: Context) -> int:
         """Add a task; gives its row."""
@@ -410,6 +418,25 @@ class ContextStack:
             for key, rows in held.items():
                 held[key] = torch.cat([rows, torch.zeros_like(rows)])
         self._room *= 2
+
+
+class _Gathered(Mapping[str, Tensor]):
+    """Rows of a stack that is not changed meanwhile."""
+
+    fresh = True  # every tensor is a copy that nobody else has: whoever asked may write over it
+
+    def __init__(self, stack: ContextStack, positions: Tensor) -> None:
+        self._stack = stack
+        self._positions = positions
+
+    def __getitem__(self, key: str) -> Tensor:
+        return self._stack._open(key, self._positions)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stack.shapes)
+
+    def __len__(self) -> int:
+        return len(self._stack.shapes)
 
 
 def _stored_dtype(key: str, ndim: int, store: Store) -> torch.dtype:

@@ -65,8 +65,8 @@ class ConvertedLinear(ModulatedLinear):
         """The modulated weight `[out, in]`."""
         return self.frozen.dense() * self.gain
 
-    def forward(self, x: Tensor) -> Tensor:
-        out = super().forward(x)
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
+        out = super().forward(x, gain, spend=spend)
         return out if self.bias is None else out + self.bias
 
 

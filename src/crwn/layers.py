@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -61,6 +62,13 @@ class Modulated(nn.Module):
         """`alpha * v`: what the inputs of the frozen weights are multiplied by."""
         return self.alpha * self.v
 
+    def gain_under(self, tensors: Mapping[str, Tensor], name: str) -> Tensor:
+        """The same of the context `tensors`, in which this layer is called `name`; what is not in it is the layer's."""
+        alpha, v = tensors.get(f"{name}.alpha"), tensors.get(f"{name}.v")
+        if v is not None and getattr(tensors, "fresh", False):
+            return v.mul_(self.alpha if alpha is None else alpha)
+        return (self.alpha if alpha is None else alpha) * (self.v if v is None else v)
+
     @property
     def frozen_numbers(self) -> int:
         raise NotImplementedError
@@ -105,10 +113,10 @@ class ModulatedLinear(Modulated):
     def frozen_numbers(self) -> int:
         return self.frozen.in_features * self.frozen.out_features
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
         if x.shape[-1] != self.frozen.in_features:
             raise DataError(f"rows have {x.shape[-1]} features, this layer takes {self.frozen.in_features}")
-        out: Tensor = self.frozen(x, self.gain)
+        out: Tensor = self.frozen(x, self.gain if gain is None else gain, spend=spend)
         return out
 
 

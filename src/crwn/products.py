@@ -9,10 +9,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def modulated(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
-    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]` or `[..., 1, in]`, or one for every row."""
+def modulated(x: Tensor, gain: Tensor, weight: Tensor, *, spend: bool = False) -> Tensor:
+    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]` or `[..., 1, in]`, or one for every row.
+
+    With `spend` the product may be made in the gain's own memory: it is in the cache, a new place is not.
+    """
     if _learning(x, gain, weight):
         return _ByRows.apply(x, gain.reshape(*gain.shape[:-2], 1, -1), weight)  # type: ignore[no-untyped-call, no-any-return]
+    if spend and gain.shape == x.shape and gain.dtype == x.dtype:
+        return F.linear(gain.mul_(x), weight)
     return F.linear(x * gain, weight)
 
 

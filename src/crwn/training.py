@@ -18,6 +18,7 @@ from crwn.checkpoint import Checkpoint
 from crwn.compilation import compiled
 from crwn.errors import CRWNError, DataError
 from crwn.layers import context_names, context_tensors
+from crwn.models import Network
 from crwn.recipe import Recipe
 from crwn.rows import Rows, StackedRows, named_generator, visiting_order
 from crwn.stacked import stacked
@@ -189,8 +190,7 @@ def _forward(work: nn.Module, count: int) -> Callable[[Tensors, Tensor], Tensor]
     """(stacked tensors, inputs [tasks, batch, ...]) -> logits [tasks, batch, classes]."""
 
     def one(tensors: Tensors, x: Tensor) -> Tensor:
-        out: Tensor = functional_call(work, tensors, (x,))
-        return out
+        return under(work, tensors, x)
 
     if count == 1:
         return lambda tensors, x: one({name: value[0] for name, value in tensors.items()}, x[0])[None]
@@ -198,6 +198,15 @@ def _forward(work: nn.Module, count: int) -> Callable[[Tensors, Tensor], Tensor]
         # v as [tasks, 1, in] and alpha as [tasks, 1, 1] do for whole stacks what vmap does, with less to set up.
         return lambda tensors, x: one({name: value.view(count, 1, -1) for name, value in tensors.items()}, x)
     return stacked(one, randomness="different")
+
+
+def under(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """The model's outputs with the context `tensors` in the place of its own."""
+    hooked = model._forward_hooks or model._forward_pre_hooks  # people's own: they want the call of the module
+    if isinstance(model, Network) and not hooked:
+        return model.under(tensors, x)
+    out: Tensor = functional_call(model, dict(tensors), (x,))
+    return out
 
 
 def _optimizer(recipe: Recipe, leaves: list[Tensor]) -> torch.optim.Optimizer:
@@ -292,7 +301,7 @@ def predict_logits(
     model.eval()
     try:
         placed = {name: value.to(device) for name, value in tensors.items()}
-        parts = [functional_call(model, placed, (x.to(device),)).float().cpu() for x in rows.batches(batch_size)]
+        parts = [under(model, placed, x.to(device)).float().cpu() for x in rows.batches(batch_size)]
     finally:
         model.train(training)
     logits = torch.cat(parts)
@@ -304,21 +313,37 @@ def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> 
     """Logits of rows that each have a context of their own: tensors `[rows, ...]`, x `[rows, ...]`, in one pass."""
 
     def one(row_tensors: Tensors, row: Tensor) -> Tensor:
-        out: Tensor = functional_call(model, row_tensors, (row[None],))
-        return out[0]
+        return under(model, row_tensors, row[None])[0]
 
     training = model.training
     model.eval()
     try:
         if getattr(model, "rowwise", False):
-            # alpha [rows] beside v [rows, in]: less to set up than vmap, which counts in small batches.
-            spread = {name: value[:, None] if value.ndim == 1 else value for name, value in tensors.items()}
-            out: Tensor = functional_call(model, spread, (x,))
+            # alpha [rows, 1] beside v [rows, in]: less to set up than vmap, which counts in small batches.
+            out = under(model, _PerRow(tensors), x)
         else:
             out = stacked(one)(dict(tensors), x)
     finally:
         model.train(training)
     return out
+
+
+class _PerRow(Mapping[str, Tensor]):
+    """Tensors `[rows, ...]` so that they broadcast against rows; each is taken only when a layer asks for it."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = tensors
+        self.fresh = getattr(tensors, "fresh", False)
+
+    def __getitem__(self, name: str) -> Tensor:
+        value = self._tensors[name]
+        return value[:, None] if value.ndim == 1 else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
 
 
 def accuracy(logits: Tensor, y: Tensor) -> float:

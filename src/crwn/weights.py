@@ -69,7 +69,7 @@ class FrozenWeights(nn.Module):
     """A frozen matrix R `[out, in]` that is made from a seed, applied to rows, and never stored.
 
     Called with `gain`, it computes `R @ (gain * x)`, the superposition form of the modulation; a gain `[rows, in]`
-    gives every row its own.
+    gives every row its own. With `spend` the gain's memory may be written over.
     """
 
     fingerprint: str
@@ -92,7 +92,7 @@ class FrozenWeights(nn.Module):
         """Multiplications that one row costs."""
         raise NotImplementedError
 
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
         raise NotImplementedError
 
     def dense(self) -> Tensor:
@@ -121,12 +121,12 @@ class Gaussian(FrozenWeights):
     def multiplications(self) -> int:
         return self.in_features * self.out_features
 
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
         many = x.ndim > 1 and x.shape[-2] > 4 * self.out_features
         if gain is not None and many and one_for_all(gain):
             # With few outputs and many rows the modulated matrix is smaller than the modulated rows.
             return modulated_narrow(x, gain, self.weight)
-        return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight)
+        return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight, spend=spend)
 
     def dense(self) -> Tensor:
         return self.weight.clone()
@@ -159,8 +159,8 @@ class Patches(FrozenWeights):
     def multiplications(self) -> int:
         return self.in_features * self.out_features
 
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight)
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
+        return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight, spend=spend)
 
     def dense(self) -> Tensor:
         return self.weight.clone()
@@ -210,7 +210,7 @@ class Hadamard(FrozenWeights):
     def multiplications(self) -> int:
         return self.blocks * (self.in_features + self.size * sum(self._folds))
 
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
         scale = self.signs if gain is None else self.signs * gain.unsqueeze(-2)  # [blocks, in]
         spread = x.unsqueeze(-2) * scale  # [..., blocks, in]
         if self.size > self.in_features:
@@ -290,7 +290,7 @@ class SparseBinary(FrozenWeights):
     def multiplications(self) -> int:
         return self.out_features * self.inputs_per_node
 
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
         return _bag_sum(x if gain is None else x * gain, self.chosen)
 
     def dense(self) -> Tensor:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,15 +73,18 @@ class ResidentStack:
     def take_with_facts(self, names: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Facts]]:
         """Like `take`, with the classes and kept facts of every different task, all of one moment."""
         with self._ready(names):
-            rows = {name: self._stack.index(name) for name in dict.fromkeys(names)}
-            facts = {name: Facts(self._stack.classes(row), self._stack.info(row)) for name, row in rows.items()}
-            return self._stack.gather(self._stack.positions(names)), facts
+            return self._stack.gather(self._stack.positions(names)), self._facts(names)
+
+    @contextmanager
+    def holding(self, names: Sequence[str]) -> Iterator[tuple[Mapping[str, Tensor], dict[str, Facts]]]:
+        """Like `take_with_facts`, each tensor gathered when it is asked for; in the block nothing changes here."""
+        with self._ready(names):
+            yield self._stack.lazily(self._stack.positions(names)), self._facts(names)
 
     def facts(self, names: Sequence[str]) -> dict[str, Facts]:
         """The classes and kept facts of these tasks, without their tensors."""
         with self._ready(names):
-            rows = {name: self._stack.index(name) for name in dict.fromkeys(names)}
-            return {name: Facts(self._stack.classes(row), self._stack.info(row)) for name, row in rows.items()}
+            return self._facts(names)
 
     def positions(self, names: Sequence[str]) -> Tensor:
         """The rows of these tasks, `[B]` int64, for `gather`; what was not there is fetched."""
@@ -119,6 +123,10 @@ class ResidentStack:
                     for change in changes:
                         self._drop(change.name)
                         changed.append(change.name)
+
+    def _facts(self, names: Sequence[str]) -> dict[str, Facts]:
+        rows = {name: self._stack.index(name) for name in dict.fromkeys(names)}
+        return {name: Facts(self._stack.classes(row), self._stack.info(row)) for name, row in rows.items()}
 
     def _ready(self, names: Sequence[str]) -> _Held:
         """The lock, held, with all these tasks stacked."""

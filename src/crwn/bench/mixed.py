@@ -9,15 +9,14 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from crwn.bench import peft_peer
 from crwn.bench.measure import Figure, Side, alternately, ratio
 from crwn.context import Context, ContextStack
 from crwn.layers import context_tensors
 from crwn.models import NeuroModNet
-from crwn.rows import named_generator
-from crwn.training import mixed_logits
+from crwn.rows import Rows, named_generator
+from crwn.training import mixed_logits, predict_logits
 from crwn.weights import FrozenWeights
 
 Tell = Callable[[str], None]
@@ -126,7 +125,7 @@ def plain_network(model: NeuroModNet) -> nn.Sequential:
 
 def mixed(model: nn.Module, stack: ContextStack, names: Sequence[str], x: Tensor) -> Tensor:
     """Our side, from names to logits: look the rows up, gather their contexts, one pass."""
-    return mixed_logits(model, stack.gather(stack.positions(names)), x)
+    return mixed_logits(model, stack.lazily(stack.positions(names)), x)
 
 
 def _plain(plain: nn.Module, x: Tensor) -> Tensor:
@@ -135,13 +134,13 @@ def _plain(plain: nn.Module, x: Tensor) -> Tensor:
 
 
 def _loop(model: nn.Module, stack: ContextStack, names: Sequence[str], x: Tensor) -> Tensor:
-    """The rows of one task after another."""
+    """The rows of one task after another, each as `predict` with that task's name does it."""
     groups: dict[str, list[int]] = {}
     for at, name in enumerate(names):
         groups.setdefault(name, []).append(at)
     out: list[Tensor] = []
     for name, rows in groups.items():
-        out.append(functional_call(model, stack.row(stack.index(name)), (x[rows],)))
+        out.append(predict_logits(model, stack.row(stack.index(name)), Rows(x[rows])))
     return torch.cat(out)
 
 

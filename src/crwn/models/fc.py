@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isqrt
 from operator import index
 
@@ -122,9 +122,18 @@ class NeuroModNet(Network):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers[:-1]:
-            x = self.activation(layer(x))
-            if self.norm == "layer":
-                x = F.layer_norm(x, x.shape[-1:])
-        out: Tensor = self.layers[-1](x)
-        return out
+        return self.under({}, x)
+
+    def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        last = len(self.layers) - 1
+        spend = getattr(tensors, "fresh", False) and not torch.is_grad_enabled()
+        for number, layer in enumerate(self.layers):
+            if isinstance(layer, ModulatedLinear):
+                x = layer(x, layer.gain_under(tensors, f"layers.{number}"), spend=spend)
+            else:  # the ordinary layer that `merge` puts in its place
+                x = layer(x)
+            if number < last:
+                x = x.relu_() if spend and self.activation is F.relu else self.activation(x)
+                if self.norm == "layer":
+                    x = F.layer_norm(x, x.shape[-1:])
+        return x

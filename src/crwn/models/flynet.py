@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from operator import index
 
 import torch.nn.functional as F
@@ -74,5 +75,13 @@ class FlyNet(Network):
         return F.relu_(sums.sub_(self.gamma * sums.mean(dim=-1, keepdim=True)))
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.decoder(self.encode(x))
+        return self.under({}, x)
+
+    def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        hidden = self.encode(x)
+        out: Tensor
+        if isinstance(self.decoder, ModulatedLinear):
+            out = self.decoder(hidden, self.decoder.gain_under(tensors, "decoder"))
+        else:  # the ordinary layer that `merge` puts in its place
+            out = self.decoder(hidden)
         return out

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from torch import nn
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from crwn.layers import numbers_table
 
@@ -18,6 +20,11 @@ class Network(nn.Module):
     config: dict[str, Any]
     input_shape: tuple[int, ...]
     classes: int
+
+    def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """`forward` with the context `tensors` in the place of the network's own."""
+        out: Tensor = functional_call(self, dict(tensors), (x,))
+        return out
 
     def __repr__(self) -> str:
         table = numbers_table(self)
