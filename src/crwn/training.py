@@ -315,14 +315,14 @@ def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> 
     def one(row_tensors: Tensors, row: Tensor) -> Tensor:
         return under(model, row_tensors, row[None])[0]
 
+    if getattr(model, "rowwise", False):
+        # alpha [rows, 1] beside v [rows, in]: less to set up than vmap, which counts in small batches. Nothing in such
+        # a network differs between training and evaluation.
+        return under(model, _PerRow(tensors), x)
     training = model.training
     model.eval()
     try:
-        if getattr(model, "rowwise", False):
-            # alpha [rows, 1] beside v [rows, in]: less to set up than vmap, which counts in small batches.
-            out = under(model, _PerRow(tensors), x)
-        else:
-            out = stacked(one)(dict(tensors), x)
+        out: Tensor = stacked(one)(dict(tensors), x)
     finally:
         model.train(training)
     return out

@@ -33,7 +33,7 @@ class Sizes:
     passes: int  # of a fast side in one round
 
 
-FULL = Sizes(784, 1024, 10, 256, (10, 1_000, 10_000), 9, 5)
+FULL = Sizes(784, 1024, 10, 256, (10, 1_000, 10_000), 15, 10)
 QUICK = Sizes(16, 8, 3, 6, (3, 10), 2, 1)
 
 
