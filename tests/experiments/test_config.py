@@ -57,5 +57,5 @@ def test_both_lengths() -> None:
 
 
 def test_unknown_engine_names_the_choices() -> None:
-    with pytest.raises(ConfigError, match="'local' or 'ray'"):
+    with pytest.raises(ConfigError, match="'local', 'processes' or 'ray'"):
         make_config(scenario="rotated-mnist", method="stl", engine="cloud")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from torch.func import functional_call
 
 from crwn import NeuroModNet
 from crwn.errors import ConfigError, DataError
@@ -82,3 +83,12 @@ def test_models_without_a_norm_keep_the_fingerprint_they_had() -> None:
     assert "norm" not in model.config
     with pytest.raises(ConfigError, match='unknown norm "batch": choose one of none, layer'):
         NeuroModNet(8, (16,), 3, seed=0, norm="batch")
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "hadamard"])
+def test_a_context_in_the_place_of_its_own_whatever_it_holds(weights: str) -> None:
+    model, x = NeuroModNet(6, (5, 4), 3, seed=0, weights=weights), torch.randn(7, 6)
+    names = dict(model.named_parameters()) | dict(model.named_buffers())
+    some = {name: value * 1.5 for name, value in names.items() if name.endswith((".v", "weight"))}
+    for tensors in (some, {name: value for name, value in some.items() if name.endswith(".v")}, {}):
+        torch.testing.assert_close(model.under(tensors, x), functional_call(model, tensors, (x,)))

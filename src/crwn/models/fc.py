@@ -125,6 +125,8 @@ class NeuroModNet(Network):
         return self.under({}, x)
 
     def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        if not self.plain_context(tensors):
+            return super().under(tensors, x)
         last = len(self.layers) - 1
         spend = getattr(tensors, "fresh", False) and not torch.is_grad_enabled()
         for number, layer in enumerate(self.layers):

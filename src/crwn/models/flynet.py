@@ -78,6 +78,8 @@ class FlyNet(Network):
         return self.under({}, x)
 
     def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        if not self.plain_context(tensors):
+            return super().under(tensors, x)
         hidden = self.encode(x)
         out: Tensor
         if isinstance(self.decoder, ModulatedLinear):

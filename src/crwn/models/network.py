@@ -26,6 +26,11 @@ class Network(nn.Module):
         out: Tensor = functional_call(self, dict(tensors), (x,))
         return out
 
+    @staticmethod
+    def plain_context(tensors: Mapping[str, Tensor]) -> bool:
+        """Whether there is nothing but v and alpha in it: a first task may also train the frozen weights."""
+        return all(name.endswith((".v", ".alpha")) for name in tensors)
+
     def __repr__(self) -> str:
         table = numbers_table(self)
         return f"{super().__repr__()}\n{table}" if table else super().__repr__()
