@@ -118,7 +118,8 @@ def test_ctrl_c_while_learning_keeps_what_was_learned(tmp_path: Path) -> None:
     with np.load(tmp_path / "d.npz") as data, Learner(NeuroModNet(20, (64,), 2, seed=0), bank=folder) as learner:
         learner.learn("first", data["x"], data["y"], batches=2, progress=False)
     words = [str(CRWN), "learn", folder, "second", str(tmp_path / "d.npz"), "--batches", "1000000"]
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c)
     # The bank is opened just before learning begins: nothing else can be seen from outside.
     deadline = time.monotonic() + 60
     while not _is_learning(process.pid) and time.monotonic() < deadline:
@@ -138,3 +139,8 @@ def _is_learning(pid: int) -> bool:
         return any("bank.sqlite" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
         return False
+
+
+def hear_ctrl_c() -> None:
+    """Also where the tests run in the background of a shell, which makes its children deaf to it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -18,6 +18,11 @@ from crwn.experiments.folder import RunFolder
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
+def hear_ctrl_c() -> None:
+    """Also where the tests run in the background of a shell, which makes its children deaf to it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def start(out: Path, *words: str) -> subprocess.Popen[str]:
     code = "from crwn.cli import main; main()"
     return subprocess.Popen(
@@ -26,6 +31,7 @@ def start(out: Path, *words: str) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         env=ENVIRONMENT,
+        preexec_fn=hear_ctrl_c,
     )
 
 
