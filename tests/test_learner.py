@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -435,6 +437,24 @@ def test_learning_in_the_middle_of_another_threads_prediction(digits: Data, what
     else:
         x = torch.from_numpy(digits[0][:5])
         assert torch.equal(results[0](x), quiet.merge("other")(x))
+
+
+def test_mixed_predictions_while_tasks_are_inferred(taught: Learner, digits: Data) -> None:
+    """Both need the model and the contexts, and must not wait for each other in opposite orders."""
+    x = turned(digits, 0, 40)[0]
+    ends = time.monotonic() + 2
+
+    def again(call: Callable[[], object]) -> None:
+        while time.monotonic() < ends:
+            call()
+
+    mixed = threading.Thread(target=again, args=(lambda: taught.predict(x, task=["p0", "p1"] * 20),), daemon=True)
+    inferring = threading.Thread(target=again, args=(lambda: taught.infer_task(x),), daemon=True)
+    for thread in (mixed, inferring):
+        thread.start()
+    for thread in (mixed, inferring):
+        thread.join(30)
+        assert not thread.is_alive()
 
 
 class TestOnDisk:

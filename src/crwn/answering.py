@@ -49,14 +49,14 @@ class Answering:
         size = min(MOST_ROWS, self.resident.capacity)
         for at in range(0, len(names), size):
             some = list(names[at : at + size])
-            with self.resident.holding(some) as (tensors, facts):
+            # In this order everywhere: inferring a task asks for contexts while it has the model.
+            with self.busy, self.resident.holding(some) as (tensors, facts):
                 scaling = torch.tensor([scaling_of(facts[name].info) for name in some])
                 spread = (-1, *[1] * (rows.x.ndim - 1))
                 x = (rows.inputs(slice(at, at + size)) - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
                 if self.device.type != "cpu":
                     tensors = {name: value.to(self.device) for name, value in tensors.items()}
-                with self.busy:
-                    logits = mixed_logits(self.model, tensors, x.to(self.device)).float().cpu()
+                logits = mixed_logits(self.model, tensors, x.to(self.device)).float().cpu()
             counts = torch.tensor([len(facts[name].classes) for name in some])
             parts.append(logits.masked_fill(torch.arange(logits.shape[1]) >= counts[:, None], -torch.inf))
             classes |= {name: fact.classes for name, fact in facts.items()}

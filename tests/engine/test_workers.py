@@ -21,7 +21,7 @@ from torch import nn
 import crwn
 from crwn.engine.on_ray import RayEngine
 from crwn.engine.processes import ProcessEngine
-from crwn.errors import CRWNError, DataError
+from crwn.errors import ConfigError, CRWNError, DataError
 from crwn.training import Step
 
 # Workers cannot import this file: its functions travel as they are.
@@ -223,3 +223,10 @@ def test_what_cannot_be_sent_is_said() -> None:
 
 def _square(piece: int, callbacks: Any) -> int:
     return piece * piece
+
+
+def test_impossible_numbers_of_workers_are_named() -> None:
+    with pytest.raises(ConfigError, match="workers must be at least 1, got -1"):
+        ProcessEngine(workers=-1)
+    with pytest.raises(ConfigError, match="threads must be at least 1, got 0"):
+        ProcessEngine(threads=0)

@@ -59,3 +59,8 @@ def test_both_lengths() -> None:
 def test_unknown_engine_names_the_choices() -> None:
     with pytest.raises(ConfigError, match="'local', 'processes' or 'ray'"):
         make_config(scenario="rotated-mnist", method="stl", engine="cloud")
+
+
+def test_an_address_without_ray_is_refused() -> None:
+    with pytest.raises(ConfigError, match="address host:6379 is that of a Ray cluster, but the engine is processes"):
+        make_config(scenario="rotated-digits", method="stl", engine="processes", address="host:6379")

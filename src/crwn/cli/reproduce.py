@@ -53,6 +53,8 @@ def command(
         raise ConfigError(f"there is no {what!r} to reproduce: choose one of {', '.join(SUITES)}, figures, all")
     if engine not in ENGINES:
         raise ConfigError(f"unknown engine {engine!r}: choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
+    if address is not None and engine != "ray":
+        raise ConfigError(f"address {address} is that of a Ray cluster, but the engine is {engine}")
     numbers = parse_seeds(seeds)
     suites = [load_suite(name) for name in SUITES if what in (name, "all", "figures")]
     if what != "figures":

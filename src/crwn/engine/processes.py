@@ -47,6 +47,9 @@ class ProcessEngine:
     def __init__(self, *, workers: int | None = None, threads: int = 1, retries: int = 2) -> None:
         if sys.platform == "win32":
             raise ConfigError("worker processes need Linux or macOS: learn with engine local or ray")
+        for name, value in (("workers", workers), ("threads", threads)):
+            if value is not None and value < 1:
+                raise ConfigError(f"{name} must be at least 1, got {value}")
         self.workers = workers or max(1, cores() // threads)
         self.threads = threads
         self.retries = retries

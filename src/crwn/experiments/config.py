@@ -76,6 +76,8 @@ class RunConfig(BaseModel):
     def _one_length(self) -> RunConfig:
         if self.batches is not None and self.epochs is not None:
             raise ValueError(f"both batches ({self.batches}) and epochs ({self.epochs}) are given: give one of them")
+        if self.address is not None and self.engine != "ray":
+            raise ValueError(f"address {self.address} is that of a Ray cluster, but the engine is {self.engine}")
         return self
 
     @property
