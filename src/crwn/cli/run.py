@@ -61,7 +61,7 @@ def command(
     """Teach the tasks of a scenario to a method and measure what it knows afterwards.
 
     A run that was stopped, even killed, goes on with the same command and ends with the same numbers; a finished one
-    is not done again.
+    is not done again. More --tasks go on from the same run with fewer, where both are in folders with usual names.
     """
     from crwn.allocation import keep_freed_memory
     from crwn.cli.watching import RunBars

@@ -133,6 +133,19 @@ class RunFolder:
         from safetensors import SafetensorError
         from safetensors.torch import load
 
+        data = self._state_bytes(name, checksum)
+        try:
+            # Cloned, so that memory is aligned as in a run that was never interrupted.
+            return {key: value.clone() for key, value in load(data).items()}
+        except SafetensorError as error:
+            self.damaged(f"state/{name}.safetensors cannot be read ({error})")
+
+    def copy_state(self, name: str, checksum: str | None, source: RunFolder) -> None:
+        """Take a file of another run's `state/`, checked."""
+        self.state.mkdir(parents=True, exist_ok=True)
+        write_whole(self.state / f"{name}.safetensors", source._state_bytes(name, checksum))
+
+    def _state_bytes(self, name: str, checksum: str | None) -> bytes:
         path = self.state / f"{name}.safetensors"
         try:
             data = path.read_bytes()
@@ -140,11 +153,7 @@ class RunFolder:
             self.damaged(f"state/{path.name} is missing")
         if hashlib.sha256(data).hexdigest() != checksum:
             self.damaged(f"state/{path.name} is not what was written")
-        try:
-            # Cloned, so that memory is aligned as in a run that was never interrupted.
-            return {key: value.clone() for key, value in load(data).items()}
-        except SafetensorError as error:
-            self.damaged(f"state/{path.name} cannot be read ({error})")
+        return data
 
     def drop_shared(self, *, but: str) -> None:
         """Remove shared states that no longer count."""

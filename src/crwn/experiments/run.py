@@ -120,6 +120,7 @@ class _Work:
         return groups(self.bench, int(record["chosen"]["stack_size"]))
 
     def _begin(self) -> dict[str, Any]:
+        from crwn.experiments.shorter import take_over
         from crwn.stacking import even_size
 
         method = self.bench.method
@@ -138,6 +139,9 @@ class _Work:
             "created": _now(),
         }
         self.files.begin(record)
+        if (shorter := take_over(self.config, self.files, self.bench, record)) is not None:
+            done = len(self.files.lines())
+            self.watcher.note(f"{done} task{'s are' if done > 1 else ' is'} taken over from {shorter.path}")
         return record
 
     def _resume(self, record: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,110 @@
+"""Longer runs that begin with the tasks of a shorter one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from crwn.experiments import RunConfig, RunResult, Watcher, run
+from crwn.experiments.folder import RunFolder
+
+SMALL = {"scenario": "rotated-digits", "batches": 8, "threads": 1}
+
+
+class Listener(Watcher):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self.learned_here: list[int] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def learned(self, task: int, name: str, accuracy: float, seconds: float) -> None:
+        self.learned_here.append(task)
+
+
+def config(method: str, tasks: int, **fields: object) -> RunConfig:
+    return RunConfig(method=method, size="32", tasks=tasks, **(SMALL | fields))  # type: ignore[arg-type]
+
+
+def do(config: RunConfig, base: Path) -> tuple[RunResult, Listener]:
+    listener = Listener()
+    return run(config, config.folder(base), watcher=listener), listener
+
+
+def numbers(result: RunResult) -> tuple[object, ...]:
+    return result.accuracy, result.accuracy_after, result.forgetting, result.params_per_task_amortised
+
+
+@pytest.mark.parametrize("method", ["supsup", "psp", "finetune", "ewc", "replay", "stl"])
+def test_goes_on_from_the_longest_shorter_run(tmp_path: Path, method: str) -> None:
+    for tasks in (1, 2):
+        do(config(method, tasks), tmp_path / "twice")
+    longer, listener = do(config(method, 4), tmp_path / "twice")
+    fresh, _ = do(config(method, 4), tmp_path / "once")
+    assert numbers(longer) == numbers(fresh)
+    assert listener.learned_here == [2, 3]
+    assert listener.notes == [f"2 tasks are taken over from {config(method, 2).folder(tmp_path / 'twice')}"]
+
+
+@pytest.mark.parametrize(("method", "learned"), [("neuromodnet", [0, 1, 2, 3]), ("batche", [1, 2, 3])])
+def test_takes_whole_stacks_only(tmp_path: Path, method: str, learned: list[int]) -> None:
+    """Two tasks are a part of the longer run's stack; BatchE learns its first task alone, before the stack."""
+    for tasks in (1, 2):
+        do(config(method, tasks), tmp_path)
+    _, listener = do(config(method, 4), tmp_path)
+    assert listener.learned_here == learned
+
+
+def test_the_shorter_run_is_left_as_it_was(tmp_path: Path) -> None:
+    short = config("psp", 2).folder(tmp_path)
+    run(config("psp", 2), short)
+    before = {path.name: path.read_bytes() for path in short.rglob("*") if path.is_file()}
+    do(config("psp", 3), tmp_path)
+    assert {path.name: path.read_bytes() for path in short.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ("another seed", {"seed": 1}),
+        ("other batches", {"batches": 9}),
+        ("another rate", {"settings": {"rate": "0.003"}}),
+        ("other threads", {"threads": 2}),
+    ],
+)
+def test_nothing_is_taken_from_another_run(tmp_path: Path, change: str, fields: dict[str, object]) -> None:
+    do(config("supsup", 1), tmp_path)
+    _, listener = do(config("supsup", 2, **fields), tmp_path)
+    assert listener.learned_here == [0, 1], change
+
+
+def test_records_without_state_are_passed_over(tmp_path: Path) -> None:
+    do(config("supsup", 1), tmp_path)
+    shutil.rmtree(config("supsup", 1).folder(tmp_path) / "state")
+    _, listener = do(config("supsup", 2), tmp_path)
+    assert listener.learned_here == [0, 1]
+
+
+def test_other_versions_and_unfinished_runs_are_passed_over(tmp_path: Path) -> None:
+    folder = config("supsup", 1).folder(tmp_path)
+    do(config("supsup", 1), tmp_path)
+    record = json.loads((folder / "config.json").read_text())
+    record["versions"]["torch"] = "1.0"
+    (folder / "config.json").write_text(json.dumps(record))
+    _, listener = do(config("supsup", 2), tmp_path)
+    assert listener.learned_here == [0, 1]
+
+    (config("supsup", 2).folder(tmp_path) / "result.json").unlink()
+    _, listener = do(config("supsup", 3), tmp_path)
+    assert listener.learned_here == [0, 1, 2]
+
+
+def test_joint_learning_takes_nothing(tmp_path: Path) -> None:
+    do(config("mtl", 2), tmp_path)
+    result, listener = do(config("mtl", 3), tmp_path)
+    assert listener.learned_here == [0, 1, 2]
+    assert len(RunFolder(config("mtl", 3).folder(tmp_path)).lines()) == len(result.accuracy) == 3
