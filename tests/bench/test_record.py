@@ -26,6 +26,7 @@ PROMISED = {
         "roofline_fc1024",
         "roofline_fc4096",
     ],
+    "convolution": ["vs_dense", "vs_supsup", "vs_batche", "step_over_augmentation"],
     "mixed": ["vs_plain", "vs_loop"],
     "scaling": ["tasks", "width_gaussian", "width_hadamard", "rows", "resident"],
     "memory": ["bytes_fc256_float32", "frozen_fc4096", "training_gaussian_fc4096"],
@@ -77,5 +78,5 @@ def test_the_page_shows_every_figure(records: Path, tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_is_refused() -> None:
-    with pytest.raises(ConfigError, match='unknown benchmark "speed": choose from training, mixed'):
+    with pytest.raises(ConfigError, match='unknown benchmark "speed": choose from training, convolution, mixed'):
         measure_all(["speed"])

@@ -15,7 +15,7 @@ from crwn.bench.measure import Figure
 from crwn.errors import ConfigError
 from crwn.experiments.surroundings import machine, usual_threads, versions
 
-BENCHMARKS = ("training", "mixed", "scaling", "memory")
+BENCHMARKS = ("training", "convolution", "mixed", "scaling", "memory")
 Tell = Callable[[str], None]
 
 

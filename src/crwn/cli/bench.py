@@ -13,7 +13,8 @@ EPILOG = "Example: crwn bench training --json"
 
 def command(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="[NAME]...", help="training, mixed, scaling, memory; all by default.")
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="training, convolution, mixed, scaling, memory; all by default."),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Tiny sizes, in seconds: shows that it works, not how fast it is.")
