@@ -68,6 +68,13 @@ def test_best_records_prefer_the_papers_protocol(tmp_path: Path) -> None:
     assert fill_best(cell, tmp_path).accuracy == 70.0
 
 
+def test_one_task_is_no_average(tmp_path: Path) -> None:
+    cell = next(c for c in load_suite("table2").cells() if c.row.label == "STL")
+    write_record(tmp_path, cell.config(tasks=5).model_copy(update={"epochs": 25}), 80.0)
+    write_record(tmp_path, cell.config(tasks=1), 90.0)  # 250 epochs
+    assert fill_best(cell, tmp_path).accuracy == 80.0
+
+
 def test_best_records_of_one_size_are_not_those_of_another(tmp_path: Path) -> None:
     cells = {c.row.label: c for c in load_suite("table1").cells() if c.column.key == "rotated"}
     write_record(tmp_path, cells["NeuroModNet-Hadamard, FC4096"].config(tasks=3), 95.0)

@@ -172,9 +172,11 @@ def fill_best(cell: Cell, base: Path) -> Filled:
         if result is not None and result.settings == wanted.settings and result.size == wanted.size:
             by_folder.setdefault(path.parent.parent, []).append(result)
 
-    def completeness(results: list[RunResult]) -> tuple[int, int, int]:
+    def completeness(results: list[RunResult]) -> tuple[bool, int, int, int]:
         first = results[0]
-        return len(first.tasks) * next(iter(first.budget.values())), len(first.tasks), len(results)
+        length = next(iter(first.budget.values()))
+        # One task says little about an average over tasks, however long it was learned.
+        return len(first.tasks) > 1, len(first.tasks) * length, len(first.tasks), len(results)
 
     best = max(by_folder.values(), key=completeness, default=[])
     return Filled(cell, tuple(sorted(best, key=lambda result: result.seed)))

@@ -10,6 +10,7 @@ from pathlib import Path
 from crwn.experiments.folder import RunFolder, write_whole
 from crwn.experiments.suite import SUITES, Filled, fill_best, load_suite
 from crwn.report.figures import draw_all
+from crwn.report.schedules import equal_schedules
 from crwn.report.tables import as_csv, suite_latex, suite_text
 
 CAPTIONS = {
@@ -44,6 +45,8 @@ def write_page(records: Path, page: Path) -> None:
         filled = [fill_best(cell, records) for cell in suite.cells()]
         parts.append(suite_text(suite, filled).rstrip())
         parts.append(_differences(filled))
+        if suite.costs_per_column:
+            parts += [equal_schedules(records, column.scenario) for column in suite.column]
         write_whole(tables / f"{name}.csv", as_csv(filled).encode())
         write_whole(tables / f"{name}.tex", suite_latex(suite, filled).encode())
     parts += sorted(note.read_text().rstrip() for note in records.glob("notes/*.md"))

@@ -1,0 +1,54 @@
+"""Methods side by side on equal tasks and an equal schedule, where that is shorter than the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from crwn.report.records import Group, read_groups
+from crwn.report.tables import NOTHING, aligned
+
+
+def equal_schedules(records: Path, scenario: str, *, heading: str = "###") -> str:
+    """A table for every shortened schedule that two methods or more were run with, the longest first."""
+    alike: dict[tuple[tuple[str, ...], int], list[Group]] = {}
+    for group in read_groups(records):
+        if group.scenario == scenario and group.short:
+            budget = next(iter(group.first.budget.values()))
+            alike.setdefault((tuple(group.first.tasks), budget), []).append(group)
+    compared = {key: groups for key, groups in alike.items() if len({group.method for group in groups}) > 1}
+    parts = []
+    for tasks, budget in sorted(compared, key=lambda key: (len(key[0]) * key[1], len(key[0])), reverse=True):
+        groups = sorted(compared[tasks, budget], key=lambda group: -group.accuracy)
+        parts += [f"{heading} {scenario}: {groups[0].short}, equal for all", _table(groups), _order(groups)]
+    return "\n\n".join(parts)
+
+
+def _table(groups: Sequence[Group]) -> str:
+    rows = [
+        [
+            group.label,
+            f"{group.accuracy:.2f}" + (f" ± {group.spread:.2f}" if group.spread is not None else ""),
+            NOTHING if group.forgetting is None else f"{group.forgetting:.2f}",
+            f"{len(group.runs)}",
+            NOTHING if group.paper is None else f"{group.paper.accuracy:.2f} ± {group.paper.deviation:.2f}",
+        ]
+        for group in groups
+    ]
+    return aligned(["method", "accuracy %", "forgetting", "seeds", "paper, full length"], rows)
+
+
+def _order(groups: Sequence[Group]) -> str:
+    """Whether the methods stand as in the paper."""
+    printed = [group for group in groups if group.paper is not None]
+    swapped = [
+        f"{better.label} above {worse.label}"
+        for better, worse in pairwise(printed)
+        if better.paper and worse.paper and better.paper.accuracy < worse.paper.accuracy
+    ]
+    if len(printed) < 2:
+        return ""
+    if not swapped:
+        return "The order is the paper's."
+    return f"Not in the paper's order: {', '.join(swapped)}."
