@@ -10,10 +10,10 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
 
-from crwn.context import write_atomically
 from crwn.convert import kept_weights, load_kept_weights
 from crwn.converted import checksum
 from crwn.errors import ModelError
+from crwn.files import write_whole
 from crwn.models import Network, build, describe, fingerprint
 
 FORMAT = 1
@@ -33,8 +33,8 @@ def write_description(folder: Path, model: nn.Module) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         kept = {name: value.cpu().contiguous() for name, value in kept_weights(model).items()}
         if kept:
-            write_atomically(folder / WEIGHTS, save(kept))
-        write_atomically(folder / DESCRIPTION, (json.dumps(record, indent=2) + "\n").encode())
+            write_whole(folder / WEIGHTS, save(kept))
+        write_whole(folder / DESCRIPTION, (json.dumps(record, indent=2) + "\n").encode())
     except OSError as error:
         raise ModelError(f"cannot write model folder {folder}: {error.strerror or error}") from None
 

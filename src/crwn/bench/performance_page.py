@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crwn.bench.record import BENCHMARKS
-from crwn.experiments.folder import write_whole
+from crwn.files import write_whole
 from crwn.report.style import COLOURS, saved
 from crwn.report.tables import aligned
 

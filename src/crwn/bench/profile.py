@@ -12,7 +12,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from crwn.bench.record import heading
-from crwn.experiments.folder import write_whole
+from crwn.files import write_whole
 from crwn.models import FlyNet, NeuroModNet
 from crwn.recipe import make_recipe
 from crwn.scenarios import Scenario, make_scenario

@@ -35,7 +35,7 @@ def command(
     record = measure_all(names or [], quick=quick, seed=seed, tell=lambda line: typer.echo(line, err=True))
     text = json.dumps(record, indent=1)
     if out is not None:
-        from crwn.experiments.folder import write_whole
+        from crwn.files import write_whole
 
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, (text + "\n").encode())

@@ -90,8 +90,8 @@ def command(
 
 def _tables(suites: list[Suite], out: Path, tasks: int | None, seeds: list[int]) -> None:
     """Print the tables and keep them under `tables/` as Markdown, CSV and LaTeX."""
-    from crwn.experiments.folder import write_whole
     from crwn.experiments.suite import fill
+    from crwn.files import write_whole
     from crwn.report.tables import as_csv, suite_latex, suite_text
 
     folder = out / "tables"

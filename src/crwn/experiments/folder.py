@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from crwn.errors import ConfigError
 from crwn.experiments.config import RunConfig
 from crwn.experiments.result import RunResult
+from crwn.files import write_whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -175,6 +176,8 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ConfigError(f"another process is doing the run in {self.path}: wait for it, or stop it") from None
+            for half in (*self.path.glob(".*.part"), *self.state.glob(".*.part")):
+                half.unlink()  # of a process that was killed while it wrote
             yield
 
     def damaged(self, what: str) -> NoReturn:
@@ -192,22 +195,6 @@ class RunFolder:
         if not isinstance(record, dict):
             self.damaged(f"{name} is not an object")
         return record
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file whole or not at all, and for good."""
-    temporary = path.with_name(f".{path.name}.part")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    with suppress(OSError):  # some systems cannot sync folders
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
 
 
 def _pretty(record: Mapping[str, Any]) -> bytes:

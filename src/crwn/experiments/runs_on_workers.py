@@ -14,9 +14,10 @@ from pathlib import Path
 
 from crwn.errors import CRWNError
 from crwn.experiments.config import RunConfig
-from crwn.experiments.folder import RunFolder, write_whole
+from crwn.experiments.folder import RunFolder
 from crwn.experiments.on_workers import worker_engine
 from crwn.experiments.run import OutOfTime, run
+from crwn.files import write_whole
 from crwn.training import Callback
 
 # The last one says that all others are there.

@@ -11,8 +11,9 @@ from typing import Any
 
 from crwn import model_folder
 from crwn.bank import open_bank
-from crwn.context import Context, write_atomically
+from crwn.context import Context
 from crwn.errors import CRWNError, DataError, MissingExtraError
+from crwn.files import write_whole
 from crwn.layers import learned_numbers
 from crwn.learner import Learner
 
@@ -25,7 +26,7 @@ def save_pretrained(learner: Learner, folder: str | Path, *, license: str | None
     """Write a model folder with all tasks and a card made from its own record."""
     folder = Path(folder)
     learner.save(folder)
-    write_atomically(folder / CARD, model_card(learner, license=license).encode())
+    write_whole(folder / CARD, model_card(learner, license=license).encode())
     return folder
 
 

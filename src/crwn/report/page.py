@@ -12,7 +12,7 @@ from typing import Any
 
 from crwn import __version__
 from crwn.errors import ConfigError, MissingExtraError
-from crwn.experiments.folder import write_whole
+from crwn.files import write_whole
 from crwn.report.records import Group, read_groups
 
 SECTIONS = {

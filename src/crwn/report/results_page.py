@@ -7,8 +7,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from crwn.experiments.folder import RunFolder, write_whole
+from crwn.experiments.folder import RunFolder
 from crwn.experiments.suite import SUITES, Filled, fill_best, load_suite
+from crwn.files import write_whole
 from crwn.report.figures import draw_all
 from crwn.report.schedules import equal_schedules
 from crwn.report.tables import as_csv, suite_latex, suite_text

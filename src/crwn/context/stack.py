@@ -1,0 +1,195 @@
+"""Many contexts of one model stacked, so that a row of a batch picks its own."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crwn.context.context import Context, check_shapes
+from crwn.context.stores import Store, check_store, pack, stored_dtype
+from crwn.errors import ContextError, TaskError
+
+
+class ContextStack:
+    """Contexts of one model as `[K, ...]` tensors: choosing a task is an index, a mixed batch is a gather.
+
+    Args:
+        shapes: name and shape of each tensor of one context.
+        store: how rows are held: float32, float16, or int8 with a scale per row and tensor; given out as float32.
+        capacity: rows to make room for at once; the room doubles when it is full.
+    """
+
+    def __init__(self, shapes: Mapping[str, Sequence[int]], *, store: Store = "float32", capacity: int = 8) -> None:
+        self.store = check_store(store)
+        self.shapes = {key: tuple(shapes[key]) for key in sorted(shapes)}
+        self._names: list[str] = []
+        self._classes: list[tuple[Hashable, ...]] = []
+        self._info: list[dict[str, Any]] = []
+        self._index: dict[str, int] = {}
+        self._room = max(1, capacity)
+        self._rows = {
+            key: torch.zeros(self._room, *shape, dtype=stored_dtype(key, len(shape), self.store))
+            for key, shape in self.shapes.items()
+        }
+        self._scales = {key: torch.ones(self._room) for key, rows in self._rows.items() if rows.dtype == torch.int8}
+
+    @classmethod
+    def from_contexts(cls, contexts: Iterable[Context], *, store: Store = "float32") -> ContextStack:
+        """A stack of these contexts in their order."""
+        contexts = list(contexts)
+        if not contexts:
+            raise ContextError("a stack needs at least one context to know its shapes: give one")
+        shapes = {key: tuple(tensor.shape) for key, tensor in contexts[0].tensors.items()}
+        stack = cls(shapes, store=store, capacity=len(contexts))
+        for context in contexts:
+            stack.append(context)
+        return stack
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._index
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The tasks' names in row order."""
+        return tuple(self._names)
+
+    @property
+    def bytes(self) -> int:
+        """Memory that the stack takes, room for growth included."""
+        held = [*self._rows.values(), *self._scales.values()]
+        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+
+    @property
+    def tensors(self) -> dict[str, Tensor]:
+        """All rows, `[K, ...]` by name; without a copy where they are held as float32."""
+        return {key: self._open(key, slice(0, len(self))) for key in self._rows}
+
+    def index(self, name: str) -> int:
+        """The row of this task."""
+        try:
+            return self._index[name]
+        except KeyError:
+            raise TaskError(f'task "{name}" is not among the {len(self)} stacked ones: append it first') from None
+
+    def positions(self, names: Iterable[str]) -> Tensor:
+        """The rows of these tasks, `[B]` int64."""
+        names = list(names)
+        try:
+            return torch.tensor([self._index[name] for name in names], dtype=torch.int64)
+        except KeyError:
+            return torch.tensor([self.index(name) for name in names], dtype=torch.int64)  # says which is missing
+
+    def classes(self, row: int) -> tuple[Hashable, ...]:
+        """The label values of the task in this row."""
+        return self._classes[self._checked(row)]
+
+    def info(self, row: int) -> dict[str, Any]:
+        """The facts kept with the task in this row."""
+        return self._info[self._checked(row)]
+
+    def row(self, row: int) -> dict[str, Tensor]:
+        """One task's tensors by name."""
+        at = self._checked(row)
+        return {key: self._open(key, slice(at, at + 1))[0] for key in self._rows}
+
+    def gather(self, positions: Tensor) -> dict[str, Tensor]:
+        """The tensors of the tasks in these rows, `[B, ...]` by name."""
+        return dict(self.lazily(positions))
+
+    def lazily(self, positions: Tensor) -> Mapping[str, Tensor]:
+        """The same, each gathered when it is asked for: fresh in the cache when a layer comes to use it."""
+        if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < len(self):
+            raise ContextError(
+                f"rows {int(positions.min())} to {int(positions.max())} asked of a stack of {len(self)}: "
+                "take them from index() or positions()"
+            )
+        return _Gathered(self, positions)
+
+    def append(self, context: Context) -> int:
+        """Add a task; gives its row."""
+        if context.name in self._index:
+            raise TaskError(f'task "{context.name}" is stacked already: replace it, or choose another name')
+        check_shapes(context, self.shapes)
+        if len(self) == self._room:
+            self._grow()
+        row = len(self)
+        self._write(row, context)
+        self._names.append(context.name)
+        self._classes.append(context.classes)
+        self._info.append(context.info)
+        self._index[context.name] = row
+        return row
+
+    def replace(self, context: Context) -> int:
+        """Put a task's new context in the place of its old one; gives its row."""
+        row = self.index(context.name)
+        check_shapes(context, self.shapes)
+        self._write(row, context)
+        self._classes[row] = context.classes
+        self._info[row] = context.info
+        return row
+
+    def remove(self, name: str) -> None:
+        """Take a task out; the last row moves into its place."""
+        row, last = self.index(name), len(self) - 1
+        if row != last:
+            for held in (self._rows, self._scales):
+                for rows in held.values():
+                    rows[row] = rows[last]
+            self._names[row], self._classes[row] = self._names[last], self._classes[last]
+            self._info[row] = self._info[last]
+            self._index[self._names[row]] = row
+        self._names.pop()
+        self._classes.pop()
+        self._info.pop()
+        del self._index[name]
+
+    def _checked(self, row: int) -> int:
+        if not 0 <= row < len(self):
+            raise ContextError(f"row {row} asked of a stack of {len(self)}: take it from index()")
+        return row
+
+    def _write(self, row: int, context: Context) -> None:
+        packed = {key: pack(key, tensor, self.store) for key, tensor in context.tensors.items()}
+        for key, (tensor, scale) in packed.items():
+            self._rows[key][row] = tensor
+            if key in self._scales:
+                self._scales[key][row] = scale
+
+    def _open(self, key: str, at: Tensor | slice) -> Tensor:
+        # Copies whole rows, several times faster than indexing with a tensor.
+        rows = self._rows[key][at] if isinstance(at, slice) else self._rows[key].index_select(0, at)
+        if key in self._scales:
+            return rows.float() * self._scales[key][at].view(-1, *[1] * (rows.ndim - 1))
+        return rows.float()
+
+    def _grow(self) -> None:
+        for held in (self._rows, self._scales):
+            for key, rows in held.items():
+                held[key] = torch.cat([rows, torch.zeros_like(rows)])
+        self._room *= 2
+
+
+class _Gathered(Mapping[str, Tensor]):
+    """Rows of a stack that is not changed meanwhile."""
+
+    fresh = True  # every tensor is a copy that nobody else has: whoever asked may write over it
+
+    def __init__(self, stack: ContextStack, positions: Tensor) -> None:
+        self._stack = stack
+        self._positions = positions
+
+    def __getitem__(self, key: str) -> Tensor:
+        return self._stack._open(key, self._positions)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._stack.shapes)
+
+    def __len__(self) -> int:
+        return len(self._stack.shapes)
