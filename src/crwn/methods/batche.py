@@ -20,7 +20,7 @@ from crwn.methods.networks import RankOne, width
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import named_generator
-from crwn.scenarios import Scenario, Task
+from crwn.scenarios import Task
 
 
 class BatchE(Independent):
@@ -31,10 +31,6 @@ class BatchE(Independent):
 
     class Options(method.Options):
         first_rate: float = Field(1e-4, gt=0, description="rate of the first task, which trains the shared weights")
-
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
         return baseline(

@@ -12,16 +12,14 @@ from pydantic import BaseModel, Field
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
 from crwn.methods import method
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
-from crwn.methods.one_network import OneNetwork, only
-from crwn.recipe import Recipe
+from crwn.methods.one_network import OneNetwork
 from crwn.rows import Rows, named_generator
 from crwn.scenarios import Scenario, Task
-from crwn.training import Callback, TaskRows, class_mask, train
+from crwn.training import class_mask
 
 CHUNK = 32  # rows whose gradients are held at once: 34 MB at FC256
 
@@ -45,31 +43,14 @@ class EWC(OneNetwork):
         learned = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
         self.fisher = {name: torch.zeros_like(self.weights[name]) for name in learned}
         self.centre = {name: torch.zeros_like(self.weights[name]) for name in learned}
+        self.extra_loss = self.penalty
 
     @property
     def settings(self) -> Options:
         return cast(EWC.Options, self.options)
 
-    def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        task = only(tasks, method=self.name)
-        (learned,) = train(
-            self.model,
-            [TaskRows(task.name, task.train, len(task.classes))],
-            recipe,
-            seed=self.seed,
-            start=[self.weights],
-            callbacks=callbacks,
-            extra_loss=self.penalty,
-            checkpoint=checkpoint,
-        )
-        self.keep(task, learned.tensors)
+    def keep(self, task: Task, tensors: dict[str, Tensor]) -> None:
+        super().keep(task, tensors)
         self._hold(task)
 
     def penalty(self, model: nn.Module, tensors: dict[str, Tensor], step: int) -> Tensor:

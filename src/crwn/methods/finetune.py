@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
-from crwn.methods.one_network import OneNetwork, only
-from crwn.recipe import Recipe
-from crwn.scenarios import Task
-from crwn.training import Callback, TaskRows, train
+from crwn.methods.one_network import OneNetwork
 
 
 class Finetune(OneNetwork):
@@ -19,26 +13,6 @@ class Finetune(OneNetwork):
 
     name = "finetune"
     sizes = ("256",)
-
-    def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        task = only(tasks, method=self.name)
-        (learned,) = train(
-            self.model,
-            [TaskRows(task.name, task.train, len(task.classes))],
-            recipe,
-            seed=self.seed,
-            start=[self.weights],
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.keep(task, learned.tensors)
 
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from crwn.convolution import TaskBatchNorm2d
 from crwn.errors import ConfigError
-from crwn.methods.networks import Layer, fully_connected
+from crwn.methods.networks import Dense, Layer, fully_connected
 from crwn.methods.published import has_images
 from crwn.models.resnet import ResNet18
 from crwn.scenarios import Scenario
@@ -186,6 +187,16 @@ def baseline(
         classes=scenario.num_classes,
         **resnet_shape(scenario, size, method=method),
     )
+
+
+def dense_baseline(scenario: Scenario, size: str, *, seed: int, method: str) -> nn.Module:
+    """The ordinary network, all of whose weights are learned."""
+    layer = partial(_dense, seed=seed)
+    return baseline(scenario, size, layer, partial(DenseKernel, seed=seed), method=method, affine=True)
+
+
+def _dense(in_features: int, out_features: int, name: str, *, seed: int) -> nn.Module:
+    return Dense(in_features, out_features, seed=seed, name=name)
 
 
 def resnet_shape(scenario: Scenario, size: str, *, method: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from torch import Tensor
 
 from crwn.checkpoint import Checkpoint
+from crwn.methods.published import has_images
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task
@@ -56,9 +57,9 @@ class Method(ABC):
         self.options = options
 
     @classmethod
-    @abstractmethod
     def default_size(cls, scenario: Scenario) -> str:
-        """The size used when none is given."""
+        """The size used when none is given; that of the paper's baselines unless a method says otherwise."""
+        return "1d" if has_images(scenario) else "256"
 
     @abstractmethod
     def recipe(self, **overrides: object) -> Recipe:

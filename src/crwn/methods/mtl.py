@@ -12,7 +12,7 @@ from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
 from crwn.recipe import Recipe
 from crwn.scenarios import Task
-from crwn.training import Callback, TaskRows, train
+from crwn.training import Callback, TaskRows
 
 
 class MTL(OneNetwork):
@@ -37,16 +37,8 @@ class MTL(OneNetwork):
         if recipe.epochs is None:
             recipe = recipe.model_copy(update={"batches": recipe.steps(0) * len(tasks)})
         rows = JoinedRows.of([task.train for task in tasks])
-        (learned,) = train(
-            self.model,
-            [TaskRows("all tasks", rows, max(len(task.classes) for task in tasks))],
-            recipe,
-            seed=self.seed,
-            start=[self.weights],
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.weights = learned.tensors
+        everything = TaskRows("all tasks", rows, max(len(task.classes) for task in tasks))
+        self.weights = self.trained(everything, recipe, callbacks, checkpoint)
 
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)

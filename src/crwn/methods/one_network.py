@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from pydantic import BaseModel
 from torch import Tensor, nn
 
+from crwn.checkpoint import Checkpoint
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
-from crwn.methods.image_networks import DenseKernel, baseline
+from crwn.methods.image_networks import dense_baseline
 from crwn.methods.method import Method
-from crwn.methods.networks import Dense
-from crwn.methods.published import has_images, published_recipe
+from crwn.methods.published import published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task
-from crwn.training import predict_logits
+from crwn.training import Callback, ExtraLoss, TaskRows, predict_logits, train
 
 
 class OneNetwork(Method):
@@ -28,6 +27,7 @@ class OneNetwork(Method):
     """
 
     independent = False
+    extra_loss: ExtraLoss | None = None  # what a method adds to the loss while it learns
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         super().__init__(scenario, size=size, seed=seed, options=options)
@@ -35,20 +35,9 @@ class OneNetwork(Method):
         self.weights = context_tensors(self.model)
         self.statistics: dict[str, dict[str, Tensor]] = {}
 
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
-
     def network(self) -> nn.Module:
         """The network as it starts: ordinary dense layers or kernels, unless a method has its own."""
-        return baseline(
-            self.scenario,
-            self.size,
-            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
-            partial(DenseKernel, seed=self.seed),
-            method=self.name,
-            affine=True,
-        )
+        return dense_baseline(self.scenario, self.size, seed=self.seed, method=self.name)
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
@@ -56,6 +45,41 @@ class OneNetwork(Method):
     @property
     def stack_size(self) -> int:
         return 1
+
+    def learn(
+        self,
+        tasks: Sequence[Task],
+        recipe: Recipe,
+        *,
+        callbacks: Sequence[Callback] = (),
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        if len(tasks) != 1:
+            raise ConfigError(
+                f"{self.name} learns one task after another, got {len(tasks)} at once: use a stack size of 1"
+            )
+        (task,) = tasks
+        self.keep(task, self.trained(self.lesson(task), recipe, callbacks, checkpoint))
+
+    def lesson(self, task: Task) -> TaskRows:
+        """What a task is learned from: its own rows, unless a method adds others."""
+        return TaskRows(task.name, task.train, len(task.classes))
+
+    def trained(
+        self, lesson: TaskRows, recipe: Recipe, callbacks: Sequence[Callback], checkpoint: Checkpoint | None
+    ) -> dict[str, Tensor]:
+        """The weights after learning, which begins with those there are."""
+        (learned,) = train(
+            self.model,
+            [lesson],
+            recipe,
+            seed=self.seed,
+            start=[self.weights],
+            callbacks=callbacks,
+            extra_loss=self.extra_loss,
+            checkpoint=checkpoint,
+        )
+        return learned.tensors
 
     def logits(self, task: Task, rows: Rows) -> Tensor:
         """Logits of the network as it is now; a task that is not learned yet has them too (forward transfer)."""
@@ -82,10 +106,3 @@ class OneNetwork(Method):
             self.weights = {name: shared[name] for name in self.weights}
         for task, state in task_states.items():
             self.statistics[task] = {name: value for name, value in state.items() if name in self.weights}
-
-
-def only(tasks: Sequence[Task], *, method: str) -> Task:
-    """The one task of a call: networks that share weights learn task after task."""
-    if len(tasks) != 1:
-        raise ConfigError(f"{method} learns one task after another, got {len(tasks)} at once: use a stack size of 1")
-    return tasks[0]

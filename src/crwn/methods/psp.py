@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
 from crwn.methods.image_networks import SignedKernel, baseline
 from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.networks import Rotated
-from crwn.methods.one_network import OneNetwork, only
+from crwn.methods.one_network import OneNetwork
 from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import Rows, named_generator
 from crwn.scenarios import Task
-from crwn.training import Callback, TaskRows, predict_logits, train
+from crwn.training import TaskRows, predict_logits
 from crwn.weights import gaussian
 
 SEED_BYTES = 8
@@ -48,26 +46,9 @@ class PSP(OneNetwork):
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-4, image_rate=1e-3)
 
-    def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        task = only(tasks, method=self.name)
+    def lesson(self, task: Task) -> TaskRows:
         self._turn_to(task)
-        (learned,) = train(
-            self.model,
-            [TaskRows(task.name, task.train, len(task.classes))],
-            recipe,
-            seed=self.seed,
-            start=[self.weights],
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.keep(task, learned.tensors)
+        return super().lesson(task)
 
     def logits(self, task: Task, rows: Rows) -> Tensor:
         self._turn_to(task)

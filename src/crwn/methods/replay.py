@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import cast
 
 import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from crwn.checkpoint import Checkpoint
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
 from crwn.methods.independent import float_bytes
 from crwn.methods.joined_rows import JoinedRows, MixedRows
 from crwn.methods.method import Counts
-from crwn.methods.one_network import OneNetwork, only
-from crwn.recipe import Recipe
+from crwn.methods.one_network import OneNetwork
 from crwn.rows import Rows, named_generator
 from crwn.scenarios import Scenario, Task
-from crwn.training import Callback, TaskRows, train
+from crwn.training import TaskRows
 
 LABEL_BYTES = 2
 
@@ -48,29 +45,14 @@ class Replay(OneNetwork):
     def settings(self) -> Options:
         return cast(Replay.Options, self.options)
 
-    def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
-    ) -> None:
-        task = only(tasks, method=self.name)
-        rows, classes = task.train, len(task.classes)
-        if self.kept:
-            rows = self._mixed(task)
-            classes = max(classes, *(len(self.tasks[name].classes) for name in self.kept))
-        (learned,) = train(
-            self.model,
-            [TaskRows(task.name, rows, classes)],
-            recipe,
-            seed=self.seed,
-            start=[self.weights],
-            callbacks=callbacks,
-            checkpoint=checkpoint,
-        )
-        self.keep(task, learned.tensors)
+    def lesson(self, task: Task) -> TaskRows:
+        if not self.kept:
+            return super().lesson(task)
+        classes = [len(self.tasks[name].classes) for name in self.kept]
+        return TaskRows(task.name, self._mixed(task), max(len(task.classes), *classes))
+
+    def keep(self, task: Task, tensors: dict[str, Tensor]) -> None:
+        super().keep(task, tensors)
         self._remember(task)
 
     def _mixed(self, task: Task) -> Rows:

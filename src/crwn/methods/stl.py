@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from torch import nn
 
 from crwn.layers import learned_numbers
-from crwn.methods.image_networks import DenseKernel, baseline
+from crwn.methods.image_networks import dense_baseline
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.networks import Dense
-from crwn.methods.published import has_images, published_recipe
+from crwn.methods.published import published_recipe
 from crwn.recipe import Recipe
-from crwn.scenarios import Scenario
 
 
 class STL(Independent):
@@ -22,19 +18,8 @@ class STL(Independent):
     name = "stl"
     sizes = ("256",)
 
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
-
     def network(self) -> nn.Module:
-        return baseline(
-            self.scenario,
-            self.size,
-            lambda i, o, name: Dense(i, o, seed=self.seed, name=name),
-            partial(DenseKernel, seed=self.seed),
-            method=self.name,
-            affine=True,
-        )
+        return dense_baseline(self.scenario, self.size, seed=self.seed, method=self.name)
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)

@@ -15,9 +15,9 @@ from crwn.methods.image_networks import MaskedKernel, baseline, published_densit
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.networks import Masked
-from crwn.methods.published import has_images, published_recipe
+from crwn.methods.published import published_recipe
 from crwn.recipe import Recipe
-from crwn.scenarios import Scenario, Task
+from crwn.scenarios import Task
 
 
 class SupSup(Independent):
@@ -34,10 +34,6 @@ class SupSup(Independent):
         density_scale: int | None = Field(
             None, ge=1, le=32, description="on images: keep min(0.5, s (in + out) / (in out kh kw)) of a layer instead"
         )
-
-    @classmethod
-    def default_size(cls, scenario: Scenario) -> str:
-        return "1d" if has_images(scenario) else "256"
 
     def network(self) -> nn.Module:
         return baseline(
