@@ -76,7 +76,7 @@ def test_gradients_are_those_of_the_mixture(learner: Learner, digits: tuple[np.n
     from torch.func import functional_call
 
     from crwn.inference import _gains
-    from crwn.inputs import scaling_of
+    from crwn.scaling import scaling_of
 
     names = learner.tasks[:6]
     x = torch.from_numpy(group(digits, 2, 0, 8))

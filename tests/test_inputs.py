@@ -5,17 +5,14 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from crwn.errors import ContextError, DataError
+from crwn.errors import DataError
 from crwn.inputs import (
-    Standardise,
     as_tensor,
     check_finite,
-    check_scaling,
     classes_of,
     collect,
     indices,
     label_array,
-    measure_scaling,
     plain_labels,
     rows_of,
     shaped,
@@ -194,25 +191,6 @@ def test_predicted_labels_are_the_labels_taught(classes: tuple[object, ...], kin
     found = label_array(classes, np.array([1, 0, 1]))
     assert found.dtype.kind == kind
     assert found.tolist() == [classes[1], classes[0], classes[1]]
-
-
-def test_scaling_is_measured_over_all_numbers() -> None:
-    x = torch.tensor([[1.0, 3.0], [5.0, 7.0]])
-    mean, std = measure_scaling(x)
-    assert mean == 4.0
-    assert std == pytest.approx(5**0.5)
-    assert measure_scaling(torch.full((3, 2), 7.0)) == (7.0, 1.0)
-    scaled = Standardise((mean, std))(x)
-    assert float(scaled.std(correction=0)) == pytest.approx(1.0)
-    assert x[0, 0] == 1.0
-    assert Standardise((1.0, 2.0))(torch.tensor([5], dtype=torch.uint8)).tolist() == [2.0]
-
-
-@pytest.mark.parametrize("wrong", [None, [1.0], [0.0, 0.0], [float("nan"), 1.0], [0.0, -1.0], ["0", "1"], {"mean": 0}])
-def test_scaling_from_elsewhere_is_checked(wrong: object) -> None:
-    check_scaling([0.0, 1.0], "t")
-    with pytest.raises(ContextError, match='context for task "t" has scaling'):
-        check_scaling(wrong, "t")
 
 
 def test_rows_pass_as_they_are() -> None:

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from crwn.bank import ResidentStack
-from crwn.inputs import scaled, scaling_of
+from crwn.inputs import scaled
 from crwn.rows import Rows
+from crwn.scaling import scaling_of, scalings, standardised
 from crwn.training import mixed_logits, predict_logits
 
 Classes = dict[str, tuple[Hashable, ...]]
@@ -51,9 +52,8 @@ class Answering:
             some = list(names[at : at + size])
             # In this order everywhere: inferring a task asks for contexts while it has the model.
             with self.busy, self.resident.holding(some) as (tensors, facts):
-                scaling = torch.tensor([scaling_of(facts[name].info) for name in some])
-                spread = (-1, *[1] * (rows.x.ndim - 1))
-                x = (rows.inputs(slice(at, at + size)) - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
+                own = scalings([scaling_of(facts[name].info) for name in some])
+                x = standardised(rows.inputs(slice(at, at + size)), own)
                 if self.device.type != "cpu":
                     tensors = {name: value.to(self.device) for name, value in tensors.items()}
                 logits = mixed_logits(self.model, tensors, x.to(self.device)).float().cpu()

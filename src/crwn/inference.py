@@ -13,6 +13,7 @@ from torch.func import functional_call
 from crwn.bank import ResidentStack
 from crwn.bank.resident import Facts
 from crwn.rows import Rows
+from crwn.scaling import Scaling, scalings, standardised
 from crwn.sketch import distances, how_far, likely, usual
 from crwn.stacked import stacked
 
@@ -27,7 +28,7 @@ STRANGER = 0.02
 # What rows at the usual distance from a task's own cost in the ranking, in units of normalised entropy.
 UNLIKE = 0.1
 
-ScalingOf = Callable[[Mapping[str, Any]], tuple[float, float]]
+ScalingOf = Callable[[Mapping[str, Any]], Scaling]
 
 
 def row_entropies(logits: Tensor, classes: Tensor) -> Tensor:
@@ -135,13 +136,12 @@ def rank_tasks(
     for at in range(0, len(names), size):
         some = list(names[at : at + size])
         tensors, facts = resident.take_with_facts(some)
-        scaling = torch.tensor([scaling_of(facts[name].info) for name in some])
-        spread = (len(some), *[1] * x.ndim)
-        scaled = (x[None] - scaling[:, 0].view(spread)) / scaling[:, 1].view(spread)
+        scaling = scalings([scaling_of(facts[name].info) for name in some])
+        scaled = standardised(x[None], scaling)
         # Rows in a larger unit than the task's own would make it surer than it is.
         loud = (scaled.flatten(1).square().mean(dim=1).sqrt() / 1.5).clamp_min(1.0)
-        measured = (scaling != torch.tensor([0.0, 1.0])).any(dim=1)
-        scaled = scaled / torch.where(measured, loud, 1.0).view(spread)
+        measured = (scaling != torch.tensor([[0.0], [1.0]])).flatten(1).any(dim=1)
+        scaled = scaled / torch.where(measured, loud, 1.0).view(len(some), *[1] * x.ndim)
         entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])
         sketches = [facts[name].info.get("sketch") for name in some]
         far = distances(x, sketches, scaling).tolist()
@@ -217,7 +217,7 @@ class _Stacks:
             return self._only
         some = list(self.names[at : at + self.size])
         tensors, facts = self.resident.take_with_facts(some)
-        raw = torch.tensor([self.scaling_of(facts[name].info) for name in some])
+        raw = scalings([self.scaling_of(facts[name].info) for name in some])
         # (x - mean) / std = x * factor + shift
         scaling = torch.stack([1 / raw[:, 1], -raw[:, 0] / raw[:, 1]], dim=1)
         part = tensors, scaling, max(len(fact.classes) for fact in facts.values())
@@ -228,7 +228,7 @@ class _Stacks:
     def mean(self) -> tuple[dict[str, Tensor], Tensor, int]:
         """The contexts and scalings mixed with equal weights, and the largest class count."""
         mixed: dict[str, Tensor] = {}
-        scaling, classes = torch.zeros(2), 1
+        scaling, classes = torch.zeros(2, 1), 1
         for at in range(0, len(self.names), self.size):
             tensors, some, count = self._part(at)
             for key, value in tensors.items():
@@ -242,7 +242,7 @@ class _Stacks:
         parts = []
         for at in range(0, len(self.names), self.size):
             tensors, scaling, _ = self._part(at)
-            every = {**tensors, "": scaling}
+            every = {**tensors, "": scaling.expand(-1, *gradients[""].shape) if "" in gradients else scaling}
             products = [every[key].reshape(len(scaling), -1) @ value.flatten() for key, value in gradients.items()]
             parts.append(torch.stack(products).sum(dim=0))
         return torch.cat(parts)
@@ -257,8 +257,8 @@ def choose_by_sketch(
     for at in range(0, len(names), size):
         facts |= resident.facts(names[at : at + size])
     sketches = [facts[name].info.get("sketch") for name in names]
-    scalings = torch.tensor([scaling_of(facts[name].info) for name in names])
-    return [names[i] for i in likely(rows.inputs(slice(None)), sketches, scalings, keep)]
+    own = scalings([scaling_of(facts[name].info) for name in names])
+    return [names[i] for i in likely(rows.inputs(slice(None)), sketches, own, keep)]
 
 
 def infer_task(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,11 +11,9 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
-from crwn.errors import ContextError, DataError
+from crwn.errors import DataError
 from crwn.rows import Rows
-
-Scaling = tuple[float, float]
-NO_SCALING: Scaling = (0.0, 1.0)
+from crwn.scaling import NO_SCALING, Scaling, Standardise
 
 
 def as_tensor(x: Any, what: str = "inputs") -> Tensor:
@@ -142,32 +139,6 @@ def label_array(classes: Sequence[Hashable], at: npt.NDArray[np.int64]) -> npt.N
     return chosen
 
 
-def measure_scaling(x: Tensor) -> Scaling:
-    """Mean and deviation of all numbers of a task's rows; a task keeps them with its context."""
-    sample = x[:: max(1, len(x) // 10_000)].to(torch.float64)
-    std = float(sample.std(correction=0))
-    return float(sample.mean()), std if std > 1e-8 else 1.0
-
-
-def check_scaling(scaling: object, task: str) -> None:
-    """Refuse a context from elsewhere whose scaling is not a finite mean and a positive deviation."""
-    match scaling:
-        case [int() | float() as mean, int() | float() as std] if math.isfinite(mean) and 1e-12 < std < 1e30:
-            return
-    raise ContextError(f'context for task "{task}" has scaling {str(scaling)[:60]}: it must be [mean, deviation > 0]')
-
-
-class Standardise:
-    """Raw rows -> `(x - mean) / std`, float32."""
-
-    def __init__(self, scaling: Scaling) -> None:
-        self.mean, self.std = scaling
-
-    def __call__(self, batch: Tensor) -> Tensor:
-        out = batch.to(torch.float32, copy=True)
-        return out.sub_(self.mean).div_(self.std)
-
-
 def rows_of(x: Any, *, shape: Sequence[int] | None, scaling: Scaling | None = None) -> Rows:
     """Rows without labels, checked and shaped; a `Rows` passes as it is."""
     if isinstance(x, Rows):
@@ -179,17 +150,11 @@ def rows_of(x: Any, *, shape: Sequence[int] | None, scaling: Scaling | None = No
     return Rows(tensor, prepare=Standardise(scaling or NO_SCALING))
 
 
-def scaling_of(info: Mapping[str, Any]) -> Scaling:
-    """The scaling kept among the facts of a context."""
-    found = info.get("scaling", NO_SCALING)
-    return float(found[0]), float(found[1])
-
-
 def scaled(rows: Rows, scaling: Scaling) -> Rows:
     """Rows as a task scales them, on top of what prepares them (nothing, for rows handed over as arrays)."""
     if scaling == NO_SCALING:
         return rows
     prepare, standardise = rows.prepare, Standardise(scaling)
-    if not (isinstance(prepare, Standardise) and (prepare.mean, prepare.std) == NO_SCALING):
+    if not (isinstance(prepare, Standardise) and prepare.scaling == NO_SCALING):
         return Rows(rows.x, rows.y, rows.index, lambda batch: standardise(prepare(batch)), None, rows.weight)
     return Rows(rows.x, rows.y, rows.index, standardise, None, rows.weight)

@@ -26,6 +26,7 @@ from crwn.merge import merged
 from crwn.models import fingerprint
 from crwn.recipe import Recipe
 from crwn.rows import Rows
+from crwn.scaling import NO_SCALING, check_scaling, scaling_of
 from crwn.similarity import flatten, nearest
 from crwn.training import Callback, predict_logits, replica
 
@@ -177,7 +178,7 @@ class Learner:
             sample_weight=sample_weight,
             validation=validation,
             seed=self.seed,
-            known=None if old is None else (old.classes, inputs.scaling_of(old.info)),
+            known=None if old is None else (old.classes, scaling_of(old.info)),
         )
 
     def check_lesson(self, task: str, x: Any, y: Any, *, validation: Any = None, resume: bool = False) -> None:
@@ -319,7 +320,7 @@ class Learner:
         if not names:
             raise TaskError("this learner has no tasks yet: teach it one first")
         with self._busy:
-            return infer_task(self.model, self.resident, names, rows, inputs.scaling_of, method=method, keep=keep)
+            return infer_task(self.model, self.resident, names, rows, scaling_of, method=method, keep=keep)
 
     def best_start(self, rows: Rows) -> str | None:
         """The task whose predictions fit these labelled rows best; None when there is no task yet."""
@@ -360,7 +361,8 @@ class Learner:
                 f'context for task "{context.name}" has {len(context.classes)} classes, '
                 f"this model has {self.outputs} outputs: it cannot be used"
             )
-        inputs.check_scaling(context.info.get("scaling", inputs.NO_SCALING), context.name)
+        columns = None if self.input_shape is None else self.input_shape[-1] if len(self.input_shape) == 1 else 0
+        check_scaling(context.info.get("scaling", NO_SCALING), context.name, columns)
         self.bank.put(context, replace=replace)
         self.resident.put(context)
 
@@ -372,7 +374,7 @@ class Learner:
             return merged(
                 self.model,
                 context.tensors,
-                scaling=inputs.scaling_of(context.info),
+                scaling=scaling_of(context.info),
                 classes=classes if classes < self.outputs else None,
             )
 

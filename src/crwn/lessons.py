@@ -18,6 +18,7 @@ from crwn.errors import ConfigError, DataError
 from crwn.inference import own_entropy
 from crwn.recipe import Recipe, best_recipe, make_recipe
 from crwn.rows import Rows, named_generator
+from crwn.scaling import NO_SCALING, Scaling, Standardise, measure_scaling
 from crwn.sketch import make_sketch
 from crwn.stacking import in_groups, model_stack_size
 from crwn.training import Callback, Learned, Step, TaskRows, accuracy, predict_logits
@@ -25,7 +26,7 @@ from crwn.training import Callback, Learned, Step, TaskRows, accuracy, predict_l
 # Own rows looked at to remember how sure and how right a context is on them.
 SAMPLE = 512
 
-Known = tuple[tuple[Hashable, ...], inputs.Scaling]
+Known = tuple[tuple[Hashable, ...], Scaling]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Lesson:
 
     task: TaskRows
     classes: tuple[Hashable, ...]
-    scaling: inputs.Scaling
+    scaling: Scaling
     info: dict[str, Any] = field(default_factory=dict)
 
     def context(self, learned: Learned, fingerprint: str, model: nn.Module) -> Context:
@@ -78,7 +79,7 @@ def make_lesson(
     if len(classes) > outputs:
         raise DataError(f'task "{task}" has {len(classes)} classes, this model has {outputs} outputs: make a wider one')
     if isinstance(rows, Rows):
-        scaling = inputs.NO_SCALING
+        scaling = NO_SCALING
         if sample_weight is not None:
             raise ConfigError("Rows carry weights of their own: pass them as Rows(weight=...)")
         ready = Rows(rows.x, inputs.indices(labels, classes, task), rows.index, rows.prepare, rows.augment, rows.weight)
@@ -89,9 +90,9 @@ def make_lesson(
             raise DataError(f"{len(tensor)} rows but {len(labels)} labels: there must be one for each row")
         if not len(tensor):
             raise DataError(f'task "{task}" has no rows: learning needs at least one')
-        scaling = known[1] if known else inputs.measure_scaling(tensor)
+        scaling = known[1] if known else measure_scaling(tensor)
         weight = None if sample_weight is None else _weights(sample_weight, len(tensor))
-        prepare = inputs.Standardise(scaling)
+        prepare = Standardise(scaling)
         ready = Rows(tensor, inputs.indices(labels, classes, task), prepare=prepare, weight=weight)
     ready, held = _hold_out(ready, validation, task, classes, shape, scaling, seed)
     return Lesson(TaskRows(task, ready, len(classes), held), classes, scaling)
@@ -125,7 +126,7 @@ def _hold_out(
     task: str,
     classes: tuple[Hashable, ...],
     shape: Sequence[int] | None,
-    scaling: inputs.Scaling,
+    scaling: Scaling,
     seed: int,
 ) -> tuple[Rows, Rows | None]:
     if validation is None:
@@ -148,7 +149,7 @@ def _given(
     task: str,
     classes: tuple[Hashable, ...],
     shape: Sequence[int] | None,
-    scaling: inputs.Scaling,
+    scaling: Scaling,
 ) -> Rows:
     """Validation rows of their own, with the scaling of the task they check."""
     if isinstance(validation, tuple | list) and len(validation) != 2:

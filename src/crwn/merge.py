@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from crwn.inputs import NO_SCALING, Scaling
 from crwn.layers import ModulatedLinear
+from crwn.scaling import NO_SCALING, Scaling
 from crwn.training import replica
 
 
 class InputScaling(nn.Module):
-    """`(x - mean) / std`, with the task's own two numbers."""
+    """`(x - mean) / std`, with the task's own numbers: two, or two for every column."""
 
     mean: Tensor
     std: Tensor

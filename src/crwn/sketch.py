@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from crwn.rows import named_generator
+from crwn.scaling import standardised
 
 SIZE = 128
 UNFAIR = 0.8  # of one row's mean squared distance: how far off groups of a task's own rows may lie
@@ -74,14 +75,17 @@ def open_sketches(kept: Sequence[object]) -> tuple[list[int], Tensor]:
 def distances(x: Tensor, sketches: Sequence[object], scalings: Tensor) -> Tensor:
     """Squared distance of these raw rows' mean from every task's own, `[tasks]`; NaN where there is no sketch.
 
-    Each task looks at the rows through its own scaling `[tasks, 2]`.
+    Each task looks at the rows through its own scaling `[tasks, 2, 1]`, or `[tasks, 2, columns]`.
     """
     found = torch.full((len(sketches),), torch.nan)
     known, means = open_sketches(sketches)
     if known and x[0].numel() <= MOST_NUMBERS:
         matrix = projection(x[0].numel())
-        seen, ones = matrix @ x.flatten(1).float().mean(dim=0), matrix.sum(dim=1)
-        scaled = (seen - scalings[known, :1] * ones) / scalings[known, 1:]
+        mean, own = x.flatten(1).float().mean(dim=0), scalings[known]
+        if own.shape[-1] == 1:  # the same as below, with one product for all tasks
+            scaled = (matrix @ mean - own[:, 0] * matrix.sum(dim=1)) / own[:, 1]
+        else:
+            scaled = standardised(mean.expand(len(known), -1), own) @ matrix.T
         found[known] = (scaled - means).square().sum(dim=1).nan_to_num(torch.inf)
     return found
 

@@ -18,9 +18,10 @@ from torch.func import functional_call
 
 from crwn.context import Context
 from crwn.errors import CRWNError, MissingExtraError, ModelError
-from crwn.inputs import NO_SCALING, Scaling
 from crwn.layers import context_names
 from crwn.learner import Learner
+from crwn.merge import InputScaling
+from crwn.scaling import Scaling, scaling_of
 from crwn.training import replica
 from crwn.weights import SparseBinary
 
@@ -34,7 +35,7 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
 
     Raw rows go in, logits come out. With `context_as_input` the file holds no task: it takes the scaling (`mean`,
     `std`) and every tensor of a context as inputs (`context_inputs` makes them), and gives all outputs of the model,
-    of which a task uses as many as it has classes.
+    of which a task uses as many as it has classes. Tasks that scale column by column need a file made from such a task.
 
     Returns:
         path, task, opset, bytes, inputs and outputs (name: shape), classes, and the largest difference from torch.
@@ -46,7 +47,7 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
     onnx, runtime = _packages()
     context = learner.context(task)
     network = _exportable(learner.model)
-    rows = _rows(learner, _scaling(context))
+    rows = _rows(learner, scaling_of(context.info))
     names = context_names(network)
     module: nn.Module
     given: tuple[Any, ...]
@@ -56,7 +57,7 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
         given = (rows, mean, std, tensors)
     else:
         network.load_state_dict(context.tensors, strict=False)
-        module = _Baked(network, _scaling(context), len(context.classes))
+        module = _Baked(network, scaling_of(context.info), len(context.classes))
         given = (rows,)
     path = Path(path)
     input_names = ["x", "mean", "std", *names] if context_as_input else ["x"]
@@ -85,11 +86,11 @@ class _Baked(nn.Module):
     def __init__(self, network: nn.Module, scaling: Scaling, classes: int) -> None:
         super().__init__()
         self.network = network
-        self.mean, self.std = scaling
+        self.scaling = InputScaling(scaling)
         self.classes = classes
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.network((x - self.mean) / self.std)
+        out: Tensor = self.network(self.scaling(x))
         return out[:, : self.classes]
 
 
@@ -140,13 +141,8 @@ def _packages() -> tuple[Any, Any]:
     return onnx, onnxruntime
 
 
-def _scaling(context: Context) -> Scaling:
-    mean, std = context.info.get("scaling", NO_SCALING)
-    return float(mean), float(std)
-
-
 def _tensors(context: Context, names: list[str]) -> list[Tensor]:
-    mean, std = _scaling(context)
+    mean, std = scaling_of(context.info)
     return [torch.tensor(mean), torch.tensor(std), *(context.tensors[name].float() for name in names)]
 
 
@@ -155,7 +151,8 @@ def _rows(learner: Learner, scaling: Scaling) -> Tensor:
     if learner.input_shape is None:
         raise ModelError("this module does not say what its rows look like: set module.input_shape = (features,)")
     generator = torch.Generator().manual_seed(0)
-    return scaling[0] + scaling[1] * torch.randn(7, *learner.input_shape, generator=generator)
+    mean, std = map(torch.tensor, scaling)
+    return mean + std * torch.randn(7, *learner.input_shape, generator=generator)
 
 
 def _record(learner: Learner, context: Context, context_as_input: bool) -> dict[str, str]:

@@ -15,10 +15,10 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from torch import Tensor
 
 from crwn.errors import CRWNError
-from crwn.inputs import Scaling, measure_scaling
 from crwn.lessons import plan
 from crwn.models import FlyNet, Network, NeuroModNet, build, describe
 from crwn.rows import Rows
+from crwn.scaling import overall_scaling
 from crwn.training import TaskRows, train
 
 Array = npt.NDArray[Any]
@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 class _Scaled:
     """Rows minus one mean, divided by one deviation, beside a column of ones: the networks have no biases."""
 
-    def __init__(self, scaling: Scaling, mirrored: bool) -> None:
+    def __init__(self, scaling: tuple[float, float], mirrored: bool) -> None:
         self.mean, self.std = scaling
         self.mirrored = mirrored
 
@@ -65,7 +65,7 @@ class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         X, labels, weight = _each_row_once(X, labels, weight)
         x = torch.from_numpy(X).float()
-        self.scaling_ = measure_scaling(x)
+        self.scaling_ = overall_scaling(x)
         prepare = _Scaled(self.scaling_, self._mirrored)
         weights = None if (weight == weight[0]).all() else torch.from_numpy(weight).float()
         rows = Rows(x, torch.from_numpy(labels), prepare=prepare, weight=weights)
