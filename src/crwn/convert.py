@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
+from torch.nn.modules.conv import _ConvTransposeNd
 from torch.nn.parameter import is_lazy
 from torch.nn.utils import parametrize
 
@@ -107,9 +107,10 @@ def neuromodulate(
     `result.crwn_description` is what tells this conversion from another.
 
     Args:
-        weights: "random" makes the frozen weights from the seed, resets biases and gains and draws embeddings from
-            the seed; "keep" freezes the module's own, for pretrained backbones.
-        include, exclude: names (patterns like "encoder.*" allowed) or types of layers to modulate, or not to.
+        weights: "random" makes the frozen weights from the seed, resets their biases and the gains of normalisation
+            layers, and draws embeddings from the seed; "keep" freezes the module's own, for pretrained backbones.
+        include, exclude: names (patterns like "encoder.*" allowed) or types of layers to modulate, or not to; what
+            is not modulated keeps weights and biases, and so do normalisation and embedding layers excluded by name.
         learn: what else a task learns: "bias", "norm" (gains and biases of normalisation layers), "embedding".
         method: "parametrize" modulates weights in place, "layers" puts faster layers of our own in the place of
             Linear layers; "auto" does that where nothing but the layer itself reads its weight.
@@ -144,7 +145,7 @@ def neuromodulate(
         parameter.requires_grad_(False)
     made: set[str] = set()
     if weights == "random":
-        made |= _reset(work, seed)
+        made |= _reset(work, seed, targets, exclude or ())
     _release(work, learn)
     for target in targets:
         _modulate(work, target, weights, method, seed=seed, modulation=modulation, start=begin)
@@ -260,16 +261,17 @@ def _cannot(module: nn.Module) -> dict[str, str]:
 
 
 @torch.no_grad()
-def _reset(module: nn.Module, seed: int) -> set[str]:
+def _reset(module: nn.Module, seed: int, targets: Sequence[Target], exclude: Chosen) -> set[str]:
     """Give biases, gains, statistics and embeddings values that need no storage; their names."""
     made = set()
+    owners = {id(target.owner) for target in targets}
     for name, part in module.named_modules():
         prefix = f"{name}." if name else ""
         values: dict[str, float] = {}
-        if isinstance(part, nn.Linear | _ConvNd):
-            values = {"bias": 0.0}
-        elif isinstance(part, nn.MultiheadAttention):
-            values = {"in_proj_bias": 0.0}
+        if id(part) in owners:
+            values = {"bias": 0.0, "in_proj_bias": 0.0}
+        elif any(isinstance(pattern, str) and fnmatchcase(name, pattern) for pattern in exclude):
+            continue
         elif isinstance(part, NORMS):
             values = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}
         elif isinstance(part, EMBEDDINGS):
@@ -309,7 +311,7 @@ def _modulate(
     if method != "parametrize" and isinstance(layer, nn.Linear) and not read:
         made = ConvertedLinear(layer, seed=seed, name=name, modulation=modulation, start=start)
         if weights == "keep":
-            made.frozen.get_buffer("weight").copy_(own)
+            made.to(own.dtype).frozen.get_buffer("weight").copy_(own)
         setattr(parent, target.layer.rpartition(".")[2], made.to(own.device, own.dtype).train(layer.training))
         return
     added = WeightModulation(

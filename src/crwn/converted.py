@@ -103,10 +103,13 @@ def frozen_values(module: nn.Module) -> dict[str, Tensor]:
     """All values a conversion left in place, by their names before it; those that come from the seed are left out."""
     made: set[str] = set(getattr(module, "crwn_made", ()))
     values = {name: value for name, _, value in modulated_weights(module)}
-    for name, value in module.state_dict(keep_vars=True).items():
-        last = name.rpartition(".")[2]
-        if last not in ("v", "alpha") and ".parametrizations." not in f".{name}":
-            values[name] = value
+    modulated = [f"{name}." if name else "" for name, part in module.named_modules() if isinstance(part, Modulated)]
+    own = {f"{prefix}{last}" for prefix in modulated for last in ("v", "alpha")}
+    values |= {
+        name: value
+        for name, value in module.state_dict(keep_vars=True).items()
+        if name not in own and ".parametrizations." not in f".{name}"
+    }
     return {name: value.detach() for name, value in values.items() if name not in made}
 
 

@@ -41,6 +41,8 @@ class Recipe(BaseModel):
     def _one_length(self) -> Recipe:
         if self.batches is not None and self.epochs is not None:
             raise ValueError(f"both batches ({self.batches}) and epochs ({self.epochs}) are given: give one of them")
+        if self.momentum and self.optimizer == "adam":
+            raise ValueError(f"momentum ({self.momentum}) is for rmsprop and sgd: adam has its own")
         return self
 
     def steps(self, rows: int) -> int:

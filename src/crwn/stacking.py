@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from torch import nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from crwn.weights import FrozenWeights
 
@@ -34,9 +35,20 @@ def widest_layer(model: nn.Module) -> int | None:
     return max(sizes, default=None)
 
 
+def draws(model: nn.Module) -> bool:
+    """Whether a network drops units at random while it learns."""
+    return any(
+        (isinstance(part, _DropoutNd) and part.p > 0) or (isinstance(part, nn.MultiheadAttention) and part.dropout > 0)
+        for part in model.modules()
+    )
+
+
 def model_stack_size(model: nn.Module, *, batch_size: int = 128) -> int:
-    """The rule applied to a model; convolutional networks are faster one task after another."""
-    widest = widest_layer(model)
+    """The rule applied to a model; convolutional networks are faster one task after another.
+
+    Networks with dropout learn one task at a time too: in a stack a task would draw other numbers than alone.
+    """
+    widest = None if draws(model) else widest_layer(model)
     return 1 if widest is None else stack_size(widest, batch_size=batch_size)
 
 

@@ -6,7 +6,7 @@ import copy
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -122,6 +122,7 @@ def train(
     steps = recipe.steps(counts[0])
     keeper = _BestKeeper(work, tasks, recipe, steps, device)
     names = tuple(task.name for task in tasks)
+    noise = _noise(work, seed, names, torch.device(device))
 
     first = checkpoint.restore(tensors, optimizer) if checkpoint is not None else 0
     losses = torch.full((len(tasks),), math.nan)
@@ -130,7 +131,7 @@ def train(
         rate = recipe.rate_at(step, steps)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        with precision():
+        with precision(), noise(step):
             logits = forward(tensors, x)
         losses = task_losses(logits.float(), y, class_mask(classes, logits.shape[-1], device), weight)
         loss = losses.sum()
@@ -158,6 +159,22 @@ def train(
         Learned(name, {key: value[i].clone() for key, value in best.items()}, done, float(final[i]), seconds)
         for i, name in enumerate(names)
     ]
+
+
+def _noise(
+    work: nn.Module, seed: int, names: Sequence[str], device: torch.device
+) -> Callable[[int], AbstractContextManager[object]]:
+    """What a module draws while it learns (dropout) comes from seed, task and step, whatever was drawn before."""
+    if isinstance(work, Network):
+        return lambda step: nullcontext()  # our own networks draw nothing
+
+    @contextmanager
+    def seeded(step: int) -> Iterator[None]:
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            torch.manual_seed(int(named_generator("noise", seed, *names, step).integers(2**63)))
+            yield
+
+    return seeded
 
 
 def task_losses(logits: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:

@@ -14,6 +14,7 @@ import pytest
 from crwn.checkpoint import Checkpoint
 from crwn.errors import ConfigError
 from crwn.experiments import RunConfig, RunResult, Watcher, folder, run
+from crwn.experiments.config import USUAL_TASKS
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.run import OutOfTime
 
@@ -94,6 +95,60 @@ def test_class_incremental(tmp_path: Path) -> None:
     assert result.class_incremental is not None
     assert result.class_incremental["task_accuracy"] > 90
     assert 80 < result.class_incremental["accuracy"] <= result.average_accuracy
+
+
+def test_a_scenario_with_fewer_tasks_than_usual_goes_on_and_is_found_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An imported part of a data set gives fewer tasks than the paper has."""
+    monkeypatch.setitem(USUAL_TASKS, "rotated-digits", 40)
+    config = RunConfig(scenario="rotated-digits", method="finetune", size="8", batches=1, threads=1)
+    with pytest.raises(OutOfTime):
+        run(config, tmp_path / "run", deadline=0.0)
+    first = run(config, tmp_path / "run")
+    assert len(first.accuracy) == 36
+    assert run(config, tmp_path / "run") == first
+    with pytest.raises(ConfigError, match="holds another run"):
+        run(config.model_copy(update={"tasks": 5}), tmp_path / "run")
+
+
+def test_all_tasks_are_not_those_of_a_shorter_run(tmp_path: Path) -> None:
+    run(RunConfig(method="finetune", size="8", **SMALL), tmp_path / "run")
+    with pytest.raises(ConfigError, match="tasks is 5 there, 36 here"):
+        run(RunConfig(method="finetune", size="8", **SMALL | {"tasks": None}), tmp_path / "run")
+
+
+def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b,label\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(60)))
+    (tmp_path / "turned.toml").write_text('kind = "permuted"\ndata = "table.csv"\ntasks = 2\nbatches = 2\n')
+    config = RunConfig(scenario=str(tmp_path / "turned.toml"), method="stl", size="8", threads=1)
+    with pytest.raises(OutOfTime):
+        run(config, tmp_path / "run", deadline=0.0)
+    (tmp_path / "table.csv").write_text("a,b,label\n" + "".join(f"{i},{i % 5},{i % 2}\n" for i in range(60)))
+    with pytest.raises(ConfigError, match="the data of its tasks are not what they were"):
+        run(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize(("part", "key"), [("chosen", "threads"), ("chosen", "stack_size"), (None, "versions")])
+def test_a_config_that_lacks_something_is_damaged(part: str | None, key: str, tmp_path: Path) -> None:
+    config = RunConfig(method="finetune", size="8", **SMALL)
+    run(config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    del (record if part is None else record[part])[key]
+    (tmp_path / "run" / "config.json").write_text(json.dumps(record))
+    with pytest.raises(ConfigError, match=r"is damaged: config\.json"):
+        run(config, tmp_path / "run")
+
+
+def test_a_line_that_lacks_something_is_damaged(tmp_path: Path) -> None:
+    config = RunConfig(method="finetune", size="8", **SMALL)
+    run(config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
+    (tmp_path / "run" / "metrics.jsonl").write_text("\n".join(['{"task": 0}', *lines[1:]]) + "\n")
+    with pytest.raises(ConfigError, match=r"line 1 of metrics\.jsonl cannot be read"):
+        run(config, tmp_path / "run")
 
 
 def _dying_writes(monkeypatch: pytest.MonkeyPatch, at: int, *, torn: bool) -> None:

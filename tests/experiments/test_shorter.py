@@ -108,3 +108,38 @@ def test_joint_learning_takes_nothing(tmp_path: Path) -> None:
     result, listener = do(config("mtl", 3), tmp_path)
     assert listener.learned_here == [0, 1, 2]
     assert len(RunFolder(config("mtl", 3).folder(tmp_path)).lines()) == len(result.accuracy) == 3
+
+
+def test_nothing_is_taken_when_the_data_changed(tmp_path: Path) -> None:
+    table, lines = tmp_path / "table.csv", ["a,b,label"]
+    lines += [f"{i},{i % 7},{'even' if i % 2 == 0 else 'odd'}" for i in range(60)]
+    table.write_text("\n".join(lines))
+    scenario = tmp_path / "permuted.toml"
+    scenario.write_text('kind = "permuted"\ndata = "table.csv"\ntasks = 3\nbatches = 4\n')
+    asked = {"scenario": str(scenario), "batches": None}
+    do(config("stl", 1, **asked), tmp_path / "same")
+    do(config("stl", 1, **asked), tmp_path / "changed")
+    whole = config("stl", 3, **asked).model_copy(update={"tasks": None})
+    assert do(whole, tmp_path / "same")[1].learned_here == [1, 2]
+
+    table.write_text("\n".join([*lines[:-1], "59,3,even"]))
+    longer, listener = do(whole, tmp_path / "changed")
+    assert listener.learned_here == [0, 1, 2]
+    assert longer.forgetting == 0.0
+
+
+@pytest.mark.parametrize("damage", ["no metrics", "no versions", "state"])
+def test_a_damaged_shorter_run_stops_nothing(tmp_path: Path, damage: str) -> None:
+    do(config("psp", 2), tmp_path)
+    folder = config("psp", 2).folder(tmp_path)
+    if damage == "no metrics":
+        (folder / "metrics.jsonl").unlink()
+    elif damage == "no versions":
+        record = json.loads((folder / "config.json").read_text())
+        del record["versions"]
+        (folder / "config.json").write_text(json.dumps(record))
+    else:
+        (folder / "state" / "task-001.safetensors").write_bytes(b"nonsense")
+    longer, listener = do(config("psp", 3), tmp_path)
+    assert listener.learned_here == [0, 1, 2]
+    assert numbers(longer) == numbers(do(config("psp", 3), tmp_path / "fresh")[0])

@@ -38,6 +38,9 @@ def scenario(shape: tuple[int, ...] = (3, 16, 16), classes: int = 2) -> Scenario
         ("supsup", 273_070, 273_070, None),
         ("batche", 1_438, 273_070 / 20 + 1_438, 4 * (1_438 + 1500) + 4 * 273_070 // 20),
         ("psp", 273_070, 273_070, 8 + 4 * 1500 + 4 * 273_070 // 20),
+        ("finetune", 274_570, 274_570 / 20, 4 * 1500 + 4 * 274_570 // 20),
+        ("ewc", 274_570, 3 * 274_570 / 20, 4 * 1500 + 3 * 4 * 274_570 // 20),
+        ("replay", 274_570, 274_570 / 20, 4 * 1500 + (4 * 274_570 + 1_000_000) // 20),
     ],
 )
 def test_counts_on_cifar(name, params, amortised, kept):
@@ -75,6 +78,27 @@ def test_a_wrong_size_is_named():
         make_method("stl", scenario(), size="256")
 
 
+def test_a_mask_is_learned_through_the_sizes_of_its_scores():
+    """The formula by hand: dL/ds = dL/dkernel * W * sign(s), for kept weights and for those that are not."""
+    layer = MaskedKernel((4, 3, 3, 3), seed=0, name="a", density=0.25)
+    x = torch.randn(2, 3, 5, 5, generator=torch.Generator().manual_seed(0))
+    kernel = (layer.weight * layer.mask(layer.scores)).detach().requires_grad_()
+    torch.nn.functional.conv2d(x, kernel).square().sum().backward()
+    layer(x).square().sum().backward()
+    expected = kernel.grad * layer.weight * layer.scores.detach().sign()
+    assert (layer.scores < 0).any()
+    torch.testing.assert_close(layer.scores.grad, expected)
+
+
+def test_supsup_learns_images_as_well_as_it_should():
+    """With gradients of the wrong sign for half of its scores it stays near chance."""
+    method, _ = make_method("supsup", scenario())
+    task = scenario()[0]
+    method.learn([task], method.recipe(batches=60, rate=0.01))
+    logits = method.logits(task, task.test)
+    assert float((logits.argmax(dim=1) == task.test.labels(slice(None))).float().mean()) > 0.9
+
+
 def test_masks_keep_the_largest_scores_and_survive_packing():
     layer = MaskedKernel((4, 3, 3, 3), seed=0, name="a", density=0.25)
     sizes = layer.scores.detach().abs().flatten()
@@ -84,7 +108,7 @@ def test_masks_keep_the_largest_scores_and_survive_packing():
     mask = layer.mask(layer.scores.detach())
     assert torch.equal(layer.mask(layer.scores_of(mask.float())), mask)
     layer.kernel().sum().backward()
-    assert torch.equal(layer.scores.grad, layer.weight)
+    assert torch.equal(layer.scores.grad, layer.weight * layer.scores.detach().sign())
 
 
 def test_published_density():

@@ -174,6 +174,17 @@ def inferred_accuracy(
     }
 
 
+def data_digest(task: Task) -> str:
+    """What tells a task's data from another's: classes, labels, and a few rows as they are and as a model sees them."""
+    digest = hashlib.sha256(repr(task.classes).encode())
+    for rows in (task.train, task.test):
+        some = torch.arange(0, len(rows), max(1, len(rows) // 16))[:16]
+        for part in (rows.labels(slice(None)), rows.raw(some), rows.inputs(some[:2])):
+            digest.update(f"{part.dtype}{tuple(part.shape)}".encode())
+            digest.update(part.contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
 def checkpoint_identity(config: RunConfig, recipe: Recipe, names: Sequence[str]) -> str:
     """What a checkpoint inside a task belongs to: the run, the recipe and the tasks being learned."""
     whole = json.dumps([config.identity(), recipe.model_dump(), list(names)], sort_keys=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 FORMAT = 1
+MEASURED = ("accuracy", "setup_seconds", "training_seconds", "evaluation_seconds", "peak_memory_bytes")
 START_ANEW = "delete the folder to do the run again, or give another --out"
 
 
@@ -58,8 +59,12 @@ class RunFolder:
                 if (self.path / name).exists():
                     self.damaged(f"there is {name} but no config.json")
             return None
-        if record.get("format") != FORMAT or not all(isinstance(record.get(key), dict) for key in ("run", "chosen")):
+        parts = ("run", "chosen", "versions", "machine")
+        if record.get("format") != FORMAT or not all(isinstance(record.get(key), dict) for key in parts):
             self.damaged(f"config.json is not of format {FORMAT}")
+        for key in ("threads", "stack_size"):
+            if not isinstance(record["chosen"].get(key), int) or record["chosen"][key] < 1:
+                self.damaged(f"config.json says {key}: {record['chosen'].get(key)!r}")
         return record
 
     def holds(self, config: RunConfig) -> bool:
@@ -68,6 +73,8 @@ class RunFolder:
         if record is None:
             return False
         asked, there = config.identity(), record["run"]
+        if config.tasks is None and record["chosen"].get("all_tasks"):
+            asked["tasks"] = None  # as many as there were, which may be fewer than usual
         for key in sorted({*asked, *there}):
             # A number of tasks or a size that was not given is whatever the run chose.
             if asked.get(key) != there.get(key) and not (asked.get(key) is None and key in ("tasks", "size")):
@@ -103,6 +110,8 @@ class RunFolder:
                 line = json.loads(text)
                 if line["task"] != number:
                     self.damaged(f"line {number + 1} of metrics.jsonl is about task {line['task']}")
+                for key in MEASURED:
+                    float(line[key])
             except (ValueError, KeyError, TypeError):
                 if number == len(whole) - 1:
                     break

@@ -84,6 +84,7 @@ class _Work:
         threads = int(record["chosen"]["threads"]) if record else config.threads or usual
         torch.set_num_threads(threads)
         self.bench = build(config, fetch=watcher.fetching)
+        self.given = config
         # From here on sizes and tasks are said, also where they were left to the method and the scenario.
         chosen = {"size": self.bench.method.size, "tasks": len(self.bench.scenario)}
         self.config = config.model_copy(update=chosen)
@@ -120,6 +121,7 @@ class _Work:
         return groups(self.bench, int(record["chosen"]["stack_size"]))
 
     def _begin(self) -> dict[str, Any]:
+        from crwn.experiments.bench import data_digest
         from crwn.experiments.shorter import take_over
         from crwn.stacking import even_size
 
@@ -128,6 +130,8 @@ class _Work:
             "run": self.config.identity(),
             "chosen": {
                 "tasks": [task.name for task in self.bench.scenario],
+                "all_tasks": self.given.tasks is None,
+                "data": [data_digest(task) for task in self.bench.scenario],
                 "recipe": self.bench.recipe.model_dump(),
                 "stack_size": even_size(len(self.bench.scenario), method.stack_size) if method.independent else 1,
                 "threads": self.threads,
@@ -139,17 +143,22 @@ class _Work:
             "created": _now(),
         }
         self.files.begin(record)
-        if (shorter := take_over(self.config, self.files, self.bench, record)) is not None:
+        usual = self.files.path in (c.folder(self.files.path.parents[2]) for c in (self.given, self.config))
+        if usual and (shorter := take_over(self.config, self.files, self.bench, record)) is not None:
             done = len(self.files.lines())
             self.watcher.note(f"{done} task{'s are' if done > 1 else ' is'} taken over from {shorter.path}")
         return record
 
     def _resume(self, record: dict[str, Any]) -> list[dict[str, Any]]:
         """The lines that count, with the method put back to where they end."""
+        from crwn.experiments.bench import data_digest
+
         lines = self.files.lines()
         names = [task.name for task in self.bench.scenario]
         if record["chosen"]["tasks"] != names or len(lines) > len(names):
             self.files.damaged("its tasks are not those of the scenario")
+        if record["chosen"].get("data") not in (None, [data_digest(task) for task in self.bench.scenario]):
+            self.files.damaged("the data of its tasks are not what they were when it began")
         # A group counts as a whole: the kill may have come between its lines.
         ends = [0] + [group[-1] + 1 for group in self._groups(record)]
         lines = lines[: max(end for end in ends if end <= len(lines))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from crwn.errors import CRWNError
 from crwn.experiments.bench import Bench, groups
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder
@@ -15,19 +16,24 @@ def take_over(config: RunConfig, files: RunFolder, bench: Bench, record: dict[st
     """Copy the tasks of the longest shorter run beside this one that is finished and has its state, if there is one.
 
     Only runs in folders with their usual names are looked at, and only what a fresh run would repeat bit for bit is
-    taken: the same recipe, stacks, threads and versions.
+    taken: the same data, recipe, stacks, threads and versions.
 
     Returns:
         The shorter run, or None where nothing could be taken.
     """
-    base = files.path.parent.parent.parent
-    if bench.method.joint or config.folder(base) != files.path:
+    if bench.method.joint:
         return None
     for count in range(len(bench.scenario) - 1, 0, -1):
         shorter = config.model_copy(update={"tasks": count})
-        other = RunFolder(shorter.folder(base))
-        if (other.path / "result.json").exists() and _alike(shorter, other, bench, record) and _copy(other, files):
-            return other
+        other = RunFolder(shorter.folder(files.path.parents[2]))
+        if not (other.path / "result.json").exists():
+            continue
+        try:
+            if _alike(shorter, other, bench, record):
+                _copy(other, files, count)
+                return other
+        except CRWNError:
+            continue  # damaged, or a record without its state: a fresh run needs nothing of it
     return None
 
 
@@ -38,24 +44,24 @@ def _alike(shorter: RunConfig, other: RunFolder, bench: Bench, record: dict[str,
         return False
     count, tasks = shorter.tasks or 0, list(bench.scenario)
     widths = [len(task.classes) for task in tasks]
+    theirs, ours = there["chosen"], record["chosen"]
     return (
-        all(there["chosen"].get(name) == record["chosen"][name] for name in ALIKE)
-        and there["chosen"]["tasks"] == [task.name for task in tasks[:count]]
+        all(theirs.get(name) == ours[name] for name in ALIKE)
+        and theirs.get("tasks") == ours["tasks"][:count]
+        and theirs.get("data", ours["data"][:count]) == ours["data"][:count]
         # The last stack may be a part of a larger one here, and wider tasks to come need a wider network.
-        and count in {group[-1] + 1 for group in groups(bench, record["chosen"]["stack_size"])}
+        and count in {group[-1] + 1 for group in groups(bench, ours["stack_size"])}
         and max(widths[:count]) == max(widths)
     )
 
 
-def _copy(other: RunFolder, files: RunFolder) -> bool:
-    """Copy states, then the lines that make them count; False where the states are gone (records without state)."""
+def _copy(other: RunFolder, files: RunFolder, count: int) -> None:
+    """Copy states, then the lines that make them count."""
     lines = other.lines()
-    wanted = [(f"task-{i:03d}", line.get("state")) for i, line in enumerate(lines)]
+    if len(lines) != count:
+        other.damaged(f"it has {len(lines)} lines for {count} tasks")
+    for i, line in enumerate(lines):
+        files.copy_state(f"task-{i:03d}", line.get("state"), other)
     if (checksum := lines[-1].get("shared")) is not None:
-        wanted.append((f"shared-{len(lines):03d}", checksum))
-    if not all((other.state / f"{name}.safetensors").exists() for name, _ in wanted):
-        return False
-    for name, checksum in wanted:
-        files.copy_state(name, checksum, other)
+        files.copy_state(f"shared-{count:03d}", checksum, other)
     files.append(lines)
-    return True

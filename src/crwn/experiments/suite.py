@@ -174,7 +174,9 @@ def fill_best(cell: Cell, base: Path) -> Filled:
 
     def completeness(results: list[RunResult]) -> tuple[bool, int, int, int]:
         first = results[0]
-        length = next(iter(first.budget.values()))
+        (unit, length), *_ = first.budget.items()
+        if unit == "batches" and "epochs" in USUAL_BUDGET[wanted.scenario]:
+            length = 0  # how many epochs that is depends on the data: anything counted in epochs comes first
         # One task says little about an average over tasks, however long it was learned.
         return len(first.tasks) > 1, len(first.tasks) * length, len(first.tasks), len(results)
 

@@ -14,7 +14,7 @@ from torch.func import functional_call, grad, vmap
 
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.independent import float_bytes
+from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
 from crwn.rows import Rows, named_generator
@@ -77,8 +77,12 @@ class EWC(OneNetwork):
 
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)
+        own = float_bytes(kept_numbers(self.model) - weights)
         note = "all tasks train the same weights; weights, Fisher and centre in float32, spread over the tasks"
-        return Counts(weights, 3 * weights / tasks, float_bytes(3 * weights) // tasks, note)
+        note += statistics_note(self.model)
+        return Counts(
+            weights, 3 * weights / tasks, float_bytes(3 * weights) // tasks + own, note + statistics_note(self.model)
+        )
 
     def shared_state(self) -> dict[str, Tensor]:
         held = {f"fisher/{name}": value for name, value in self.fisher.items()}
@@ -107,7 +111,7 @@ def diagonal_fisher(
     model.eval()
 
     def loss(parameters: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-        return F.cross_entropy(functional_call(model, parameters | fixed, (x[None],)), y[None])
+        return F.cross_entropy(functional_call(model, parameters | fixed, (x[None],))[:, :classes], y[None])
 
     total = {name: torch.zeros_like(value) for name, value in learned.items()}
     try:

@@ -20,6 +20,7 @@ from crwn.scenarios import Scenario
 from crwn.weights import gaussian, integers, uniform
 
 REDUCED_WIDTH, STANDARD_WIDTH = 10, 64
+SMALLEST_SIDE = 16  # three strides of 2 leave 2 x 2; batch norm of a single value in the last batch is not defined
 STANDARD_SIDE = 64  # images from this side on get the standard stem, which looks at a quarter of the resolution
 
 
@@ -79,13 +80,13 @@ class RankOneKernel(_Kernel):
 
 
 class _Largest(torch.autograd.Function):
-    """1 for the `count` scores of largest size, else 0; the gradient goes straight through to the scores."""
+    """1 for the `count` largest sizes, else 0; the gradient goes straight through to the sizes."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(scores: Tensor, count: int) -> Tensor:
-        return largest(scores, count).to(scores.dtype)
+    def forward(sizes: Tensor, count: int) -> Tensor:
+        return largest(sizes, count).to(sizes.dtype)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, int], output: Tensor) -> None:
@@ -119,7 +120,8 @@ class MaskedKernel(_Kernel):
         self.kept = max(1, round(density * math.prod(shape)))
 
     def kernel(self) -> Tensor:
-        mask: Tensor = _Largest.apply(self.scores, self.kept)  # type: ignore[no-untyped-call]
+        # Their sizes compete, so the gradient of a negative score is turned round.
+        mask: Tensor = _Largest.apply(self.scores.abs(), self.kept)  # type: ignore[no-untyped-call]
         return self.weight * mask
 
     def mask(self, scores: Tensor) -> Tensor:
@@ -209,6 +211,11 @@ def resnet_shape(scenario: Scenario, size: str, *, method: str) -> dict[str, Any
     channels, *sides = scenario.input_shape
     if len(sides) != 2:
         raise ConfigError(f"{method} takes images, but inputs of {scenario.name} have the shape {scenario.input_shape}")
+    if min(sides) < SMALLEST_SIDE:
+        raise ConfigError(
+            f"images of {scenario.name} have {sides[0]} x {sides[1]} pixels, ResNet-18 needs {SMALLEST_SIDE} x "
+            f"{SMALLEST_SIDE}: enlarge them, or learn them as flat rows"
+        )
     standard = min(sides) >= STANDARD_SIDE
     return {
         "width": (STANDARD_WIDTH if standard else REDUCED_WIDTH) * int(number),

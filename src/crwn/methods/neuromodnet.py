@@ -75,8 +75,8 @@ class NeuroModNetMethod(Independent):
         options = self.settings
         if options.weights not in (None, "gaussian") or options.norm not in (None, "none"):
             raise ConfigError("weights and norm are for flat rows: images are learned by ResNet-18 with batch norm")
-        if (options.activation, options.depth) != ("relu", DEPTH):
-            raise ConfigError("activation and depth are for flat rows: images are learned by ResNet-18")
+        if (options.activation, options.depth, options.recipe) != ("relu", DEPTH, "paper"):
+            raise ConfigError("activation, depth and recipe are for flat rows: images are learned by ResNet-18")
         shape = resnet_shape(self.scenario, self.size, method=self.name)
         channels, height, width = self.scenario.input_shape
         return NeuroModResNet(

@@ -11,7 +11,7 @@ from torch import Tensor
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.independent import float_bytes
+from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.joined_rows import JoinedRows, MixedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
@@ -89,9 +89,13 @@ class Replay(OneNetwork):
 
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)
+        own = float_bytes(kept_numbers(self.model) - weights)
         buffer = self.settings.buffer_bytes
         note = f"all tasks train the same weights; float32, and {buffer:,} bytes of rows, all spread over the tasks"
-        return Counts(weights, weights / tasks, (float_bytes(weights) + buffer) // tasks, note)
+        note += statistics_note(self.model)
+        return Counts(
+            weights, weights / tasks, (float_bytes(weights) + buffer) // tasks + own, note + statistics_note(self.model)
+        )
 
     def shared_state(self) -> dict[str, Tensor]:
         state = super().shared_state()

@@ -12,17 +12,25 @@ from crwn.report.tables import NOTHING, aligned
 
 def equal_schedules(records: Path, scenario: str, *, heading: str = "###") -> str:
     """A table for every shortened schedule that two methods or more were run with, the longest first."""
-    alike: dict[tuple[tuple[str, ...], int], list[Group]] = {}
+    alike: dict[tuple[object, ...], list[Group]] = {}
     for group in read_groups(records):
         if group.scenario == scenario and group.short:
-            budget = next(iter(group.first.budget.values()))
-            alike.setdefault((tuple(group.first.tasks), budget), []).append(group)
-    compared = {key: groups for key, groups in alike.items() if len({group.method for group in groups}) > 1}
+            # Seeds deal out the classes of a split: other seeds are other tasks.
+            seeds = tuple(result.seed for result in group.results)
+            key = (tuple(group.first.tasks), tuple(group.first.budget.items()), seeds)
+            alike.setdefault(key, []).append(group)
+    compared = [groups for groups in alike.values() if len({group.method for group in groups}) > 1]
     parts = []
-    for tasks, budget in sorted(compared, key=lambda key: (len(key[0]) * key[1], len(key[0])), reverse=True):
-        groups = sorted(compared[tasks, budget], key=lambda group: -group.accuracy)
+    for groups in sorted(compared, key=_length, reverse=True):
+        groups.sort(key=lambda group: -group.accuracy)
         parts += [f"{heading} {scenario}: {groups[0].short}, equal for all", _table(groups), _order(groups)]
     return "\n\n".join(parts)
+
+
+def _length(groups: Sequence[Group]) -> tuple[str, int, int]:
+    first = groups[0].first
+    (unit, budget), *_ = first.budget.items()
+    return unit, len(first.tasks) * budget, len(first.tasks)
 
 
 def _table(groups: Sequence[Group]) -> str:

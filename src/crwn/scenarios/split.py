@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from crwn.data import ImageSet
-from crwn.errors import ConfigError
+from crwn.errors import ConfigError, DataError
 from crwn.rows import Rows, named_generator
 from crwn.scenarios.augment import crop_and_flip
 from crwn.scenarios.pixel_map import PixelMap
@@ -65,6 +65,11 @@ def split(
         classes = tuple(image_set.classes[at] for at in chosen.tolist())
         index_train, y_train = _of_classes(image_set.y_train, chosen)
         index_test, y_test = _of_classes(image_set.y_test, chosen)
+        for what, y in (("train", y_train), ("test", y_test)):
+            missing = [classes[i] for i in range(len(classes)) if not bool((y == i).any())]
+            if missing:
+                shown = ", ".join(repr(label) for label in missing[:4])
+                raise DataError(f"{name} cannot use class {shown} of {image_set.name!r}: it has no {what} rows")
         made.append(
             Task(
                 f"split-{k:02d}",
