@@ -301,3 +301,87 @@ def test_learner_saves_loads_and_predicts_the_same(kind, weights, tmp_path):
         stored.write_bytes(stored.read_bytes()[:-4] + b"abcd")
         with pytest.raises(ModelError, match="has other weights than"):
             Learner.load(tmp_path / "own.crwn", model=converted())
+
+
+class Gated(nn.Module):
+    """A module with parameters of its own that are called like ours."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(6, 8)
+        self.alpha = nn.Parameter(torch.randn(8))
+        self.v = nn.Parameter(torch.randn(8))
+        self.head = nn.Linear(8, 2)
+        self.classes, self.input_shape = 2, (6,)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(torch.relu(self.inner(x) * self.alpha + self.v))
+        return out
+
+
+def test_parameters_called_like_ours_are_kept(tmp_path):
+    torch.manual_seed(0)
+    converted = neuromodulate(Gated(), weights="keep")
+    assert {"alpha", "v"} <= set(kept_weights(converted))
+    x = torch.randn(40, 6)
+    with Learner(converted, bank=tmp_path / "gated.crwn") as learner:
+        learner.learn("a", x, (x[:, 0] > 0).long(), batches=20, progress=False)
+        before = learner.predict_proba(x, "a")
+    torch.manual_seed(1)
+    with Learner.load(tmp_path / "gated.crwn", model=neuromodulate(Gated(), weights="keep")) as again:
+        assert (again.predict_proba(x, "a") == before).all()
+
+
+class Dropped(nn.Module):
+    """An encoder with torch's usual dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+        self.head = nn.Linear(8, 2)
+        self.classes, self.input_shape = 2, (4, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.head(self.encoder(x).mean(dim=1))
+        return out
+
+
+def test_dropout_comes_from_the_seed_alone_and_among_others():
+    model = neuromodulate(made(Dropped), seed=0)
+    x = torch.randn(48, 4, 8, generator=torch.Generator().manual_seed(0))
+    y = (x[:, 0, 0] > 0).long()
+
+    def taught(before: int) -> Tensor:
+        torch.manual_seed(before)
+        learner = Learner(model)
+        learner.learn("a", x, y, batches=4, progress=False)
+        return learner.logits(x, "a")[0]
+
+    first = taught(1)
+    assert torch.equal(taught(2), first)
+    together = Learner(model)
+    together.learn_many({"b": (x, y), "a": (x, y)}, batches=4, progress=False)
+    assert torch.equal(together.logits(x, "a")[0], first)
+    torch.manual_seed(5)
+    drawn = torch.rand(1)
+    torch.manual_seed(5)
+    Learner(model).learn("a", x, y, batches=1, progress=False)
+    assert torch.equal(torch.rand(1), drawn)  # nobody else's random numbers are used up
+
+
+def test_what_is_excluded_is_left_as_it_was():
+    module = nn.Sequential(nn.Linear(5, 7), nn.LayerNorm(7), nn.Linear(7, 7), nn.LayerNorm(7), nn.Linear(7, 3))
+    for part in module:
+        nn.init.uniform_(part.bias, 1, 2)
+    converted = neuromodulate(module, seed=0, exclude=["[34]"])
+    for at in ("3", "4"):
+        assert torch.equal(converted.get_parameter(f"{at}.bias"), module.get_parameter(f"{at}.bias")), at
+    for at in ("0", "1", "2"):
+        assert not converted.get_parameter(f"{at}.bias").any(), at
+    assert {"3.bias", "4.bias", "4.weight"} <= set(kept_weights(converted))
+
+
+def test_kept_double_weights_keep_their_precision():
+    module = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3)).double()
+    x = torch.randn(4, 5, dtype=torch.float64)
+    torch.testing.assert_close(neuromodulate(module, weights="keep")(x), module(x), rtol=1e-12, atol=1e-12)

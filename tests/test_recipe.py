@@ -59,3 +59,9 @@ def test_wrong_settings_are_one_clear_line(settings: dict[str, object], said: st
 def test_a_recipe_is_plain_data() -> None:
     recipe = Recipe(batches=5, schedule="cosine")
     assert Recipe(**json.loads(recipe.model_dump_json())) == recipe
+
+
+def test_momentum_is_not_accepted_where_it_would_do_nothing() -> None:
+    with pytest.raises(ConfigError, match=r"momentum \(0\.9\) is for rmsprop and sgd"):
+        make_recipe(optimizer="adam", momentum=0.9)
+    assert make_recipe(optimizer="sgd", momentum=0.9).momentum == 0.9

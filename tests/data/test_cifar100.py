@@ -44,6 +44,17 @@ def test_the_binary_archive_is_imported(cache: Path, tmp_path: Path) -> None:
     assert found.mean == (0.491, 0.482, 0.447)
 
 
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8, 0.98])
+def test_a_changed_byte_anywhere_is_noticed(share: float, cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "cifar-100-binary.tar.gz"
+    write_archive(path)
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * share)] ^= 0x55
+    path.write_bytes(data)
+    with pytest.raises(DataError):
+        import_data("cifar100", path)
+
+
 def test_damaged_archives_are_refused(cache: Path, tmp_path: Path) -> None:
     path = tmp_path / "cifar-100-binary.tar.gz"
     write_archive(path, cut=5)

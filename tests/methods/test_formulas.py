@@ -267,6 +267,22 @@ def test_the_fisher_is_the_mean_of_squared_gradients(scenario: Scenario) -> None
         np.testing.assert_allclose(found[name].numpy(), e, rtol=0.1, atol=0.02 * e.max())
 
 
+def test_outputs_that_a_task_has_no_class_for_are_not_held(scenario: Scenario) -> None:
+    method, task = make("finetune", scenario), scenario[0]
+    names = [name for name, _ in method.model.named_parameters()]  # type: ignore[attr-defined]
+    found = diagonal_fisher(
+        method.model,  # type: ignore[attr-defined]
+        method.weights,  # type: ignore[attr-defined]
+        Rows(task.train.x[:40]),
+        classes=2,
+        names=names,
+        generator=np.random.default_rng(0),
+    )
+    last = found[names[-1]]
+    assert bool((last[:2] > 0).any())
+    assert not bool(last[2:].any())
+
+
 def test_replay(scenario: Scenario) -> None:
     row_bytes = 4 * FEATURES + 2
     method = make("replay", scenario, buffer_bytes=str(6 * row_bytes))

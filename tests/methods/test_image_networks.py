@@ -156,3 +156,14 @@ def test_learns_images_and_is_restored(name):
         assert torch.equal(again.logits(task, task.test), before)
     if method.independent:
         assert any("running_mean" in key for key in method.task_state(tasks[0]))
+
+
+def test_images_that_are_too_small_are_refused():
+    with pytest.raises(ConfigError, match="have 8 x 8 pixels, ResNet-18 needs 16 x 16"):
+        make_method("stl", scenario((3, 8, 8)))
+
+
+@pytest.mark.parametrize(("option", "value"), [("recipe", "best"), ("depth", "3"), ("activation", "gelu")])
+def test_options_of_flat_rows_are_refused(option, value):
+    with pytest.raises(ConfigError, match="are for flat rows"):
+        make_method("neuromodnet", scenario(), settings={option: value})

@@ -1,9 +1,11 @@
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 from crwn.data import ImageSet, load
-from crwn.errors import ConfigError
+from crwn.errors import ConfigError, DataError
 from crwn.scenarios import split
 from crwn.scenarios.augment import crop_and_flip
 
@@ -71,3 +73,11 @@ def test_too_few_classes_say_both_numbers() -> None:
         split(colour_set(), tasks=3)
     with pytest.raises(ConfigError, match=r"cannot have 1 classes per task"):
         split(colour_set(), 1)
+
+
+def test_a_class_without_test_rows_is_refused_before_anything_is_learned() -> None:
+    data = colour_set()
+    some = data.y_test != 3
+    data = dataclasses.replace(data, x_test=data.x_test[some], y_test=data.y_test[some])
+    with pytest.raises(DataError, match="cannot use class 'class 3' of 'photos': it has no test rows"):
+        split(data, 4)
