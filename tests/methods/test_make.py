@@ -92,6 +92,19 @@ def test_bytes_counted_are_bytes_written() -> None:
 
 
 @pytest.mark.parametrize(
+    ("method", "settings", "message"),
+    [
+        ("supsup", {"density": "0.2"}, "are for images"),
+        ("neuromodnet", {"first_rate": "0.1"}, "is for pretrained=true"),
+        ("neuromodnet", {"statistics_momentum": "0.2"}, "is for images"),
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(method: str, settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        make_method(method, mnist_shaped(), settings=settings)
+
+
+@pytest.mark.parametrize(
     ("name", "optimizer", "rate", "image_rate"),
     [
         ("neuromodnet", "rmsprop", 0.01, 0.1),

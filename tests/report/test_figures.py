@@ -41,7 +41,7 @@ def test_every_figure_is_drawn(page: Path) -> None:
         for kind in ("accuracy-per-task", "accuracy-and-numbers", "accuracy-and-seconds"):
             assert f"{kind}-{scenario}" in stems
     assert {"pretrained", "ablation", "forgetting-rotated-mnist"} <= stems
-    assert "accuracy-matrix-rotated-mnist-finetune-256-seed-0" in stems
+    assert "accuracy-matrix-rotated-mnist-finetune-256-tasks=3-seed-0" in stems
     for path in written:
         if path.suffix == ".png":
             with Image.open(path) as image:

@@ -56,7 +56,7 @@ class RunBars(Watcher):
         self.bar = self.progress.add_task(self.label, total=tasks, completed=done, rate="", last="")
         if not self.console.is_terminal:
             kept = f", {done} of them done before" if done else ""
-            self._line(f"{self.label}: {tasks} tasks{kept}")
+            self._line(f"{self.label}: {tasks} task{'s' if tasks != 1 else ''}{kept}")
 
     def learning(self, first: int, last: int, done: float) -> None:
         if self.bar is not None:

@@ -40,6 +40,11 @@ class RunFolder:
         self.path = path
         self.state = path / "state"
 
+    @property
+    def base(self) -> Path:
+        """The folder of many runs that this one is in where it has its usual name (SCENARIO/LABEL/seed-N)."""
+        return self.path.parent.parent.parent
+
     def result(self) -> RunResult | None:
         """The stored result, or None where the run is not finished."""
         record = self._json("result.json")
@@ -59,13 +64,19 @@ class RunFolder:
                 if (self.path / name).exists():
                     self.damaged(f"there is {name} but no config.json")
             return None
-        parts = ("run", "chosen", "versions", "machine")
+        parts = ("run", "chosen")
         if record.get("format") != FORMAT or not all(isinstance(record.get(key), dict) for key in parts):
             self.damaged(f"config.json is not of format {FORMAT}")
+        return record
+
+    def check_begun(self, record: dict[str, Any]) -> None:
+        """Refuse to go on where config.json does not say how the run was begun."""
         for key in ("threads", "stack_size"):
             if not isinstance(record["chosen"].get(key), int) or record["chosen"][key] < 1:
                 self.damaged(f"config.json says {key}: {record['chosen'].get(key)!r}")
-        return record
+        for part, key in ((record, "versions"), (record["chosen"], "tasks"), (record["chosen"], "setup_seconds")):
+            if key not in part:
+                self.damaged(f"config.json does not say {key}")
 
     def holds(self, config: RunConfig) -> bool:
         """Whether this very run has begun or is done here; another run in the folder is an error."""
@@ -83,7 +94,7 @@ class RunFolder:
                     "give another --out, or delete the folder"
                 )
         threads = record["chosen"].get("threads")
-        if config.threads is not None and config.threads != threads:
+        if isinstance(threads, int) and config.threads not in (None, threads):
             raise ConfigError(
                 f"{self.path} was begun with {threads} threads, not {config.threads}: "
                 "other threads could change the numbers; leave --threads out to go on"

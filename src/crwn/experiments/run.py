@@ -80,6 +80,8 @@ class _Work:
         from crwn.experiments.bench import build
 
         record = files.record()
+        if record is not None:
+            files.check_begun(record)
         usual = 1 if config.engine == "processes" else usual_threads()
         threads = int(record["chosen"]["threads"]) if record else config.threads or usual
         torch.set_num_threads(threads)
@@ -143,7 +145,7 @@ class _Work:
             "created": _now(),
         }
         self.files.begin(record)
-        usual = self.files.path in (c.folder(self.files.path.parents[2]) for c in (self.given, self.config))
+        usual = self.files.path in (c.folder(self.files.base) for c in (self.given, self.config))
         if usual and (shorter := take_over(self.config, self.files, self.bench, record)) is not None:
             done = len(self.files.lines())
             self.watcher.note(f"{done} task{'s are' if done > 1 else ' is'} taken over from {shorter.path}")

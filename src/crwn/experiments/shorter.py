@@ -25,7 +25,7 @@ def take_over(config: RunConfig, files: RunFolder, bench: Bench, record: dict[st
         return None
     for count in range(len(bench.scenario) - 1, 0, -1):
         shorter = config.model_copy(update={"tasks": count})
-        other = RunFolder(shorter.folder(files.path.parents[2]))
+        other = RunFolder(shorter.folder(files.base))
         if not (other.path / "result.json").exists():
             continue
         try:
@@ -40,7 +40,7 @@ def take_over(config: RunConfig, files: RunFolder, bench: Bench, record: dict[st
 def _alike(shorter: RunConfig, other: RunFolder, bench: Bench, record: dict[str, Any]) -> bool:
     """Whether the shorter run is the beginning of this one."""
     there = other.record()
-    if there is None or there["run"] != shorter.identity() or there["versions"] != record["versions"]:
+    if there is None or there["run"] != shorter.identity() or there.get("versions") != record["versions"]:
         return False
     count, tasks = shorter.tasks or 0, list(bench.scenario)
     widths = [len(task.classes) for task in tasks]

@@ -51,6 +51,10 @@ class NeuroModNetMethod(Independent):
 
     def network(self) -> nn.Module:
         options = self.settings
+        if "first_rate" in options.model_fields_set and not options.pretrained:
+            raise ConfigError("first_rate is for pretrained=true: without it the first task is like any other")
+        if "statistics_momentum" in options.model_fields_set and not has_images(self.scenario):
+            raise ConfigError("statistics_momentum is for images: flat rows are learned without batch norm")
         if has_images(self.scenario):
             return self._resnet()
         features = flat_features(self.scenario, method=self.name)

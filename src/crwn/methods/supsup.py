@@ -9,13 +9,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
 from crwn.methods.image_networks import MaskedKernel, baseline, published_density
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.networks import Masked
-from crwn.methods.published import published_recipe
+from crwn.methods.published import has_images, published_recipe
 from crwn.recipe import Recipe
 from crwn.scenarios import Task
 
@@ -36,6 +37,9 @@ class SupSup(Independent):
         )
 
     def network(self) -> nn.Module:
+        options = cast(SupSup.Options, self.options)
+        if not has_images(self.scenario) and (options.density != 0.5 or options.density_scale is not None):
+            raise ConfigError("density and density_scale are for images: on flat rows a mask keeps scores from 0 on")
         return baseline(
             self.scenario,
             self.size,

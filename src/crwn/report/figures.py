@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crwn.experiments.config import USUAL_TASKS
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.result import RunResult
 from crwn.experiments.suite import Filled, Suite, fill, fill_best, load_suite
@@ -42,7 +44,11 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
     draw("pretrained", (8.5, 4.2), partial(pretrained, filled=tables["table4"]))
     draw("ablation", (11.5, 4.6), partial(ablation, filled=tables["table3"]))
     for result in _with_matrix(base):
-        name = f"accuracy-matrix-{result.scenario}-{result.method}-{result.size}-seed-{result.seed}"
+        settings = "".join(f"-{key}={value}" for key, value in sorted(result.settings.items()))
+        count = len(result.tasks)
+        short = f"-tasks={count}" if count != USUAL_TASKS.get(result.scenario, count) else ""
+        what = f"{result.scenario}-{result.method}-{result.size}{short}{settings}"
+        name = f"accuracy-matrix-{re.sub('[^A-Za-z0-9=._-]', '_', what)}-seed-{result.seed}"
         draw(name, (6.4, 5.4), partial(accuracy_matrix, result=result))
     return written
 
