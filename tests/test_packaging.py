@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 import tarfile
@@ -90,8 +89,8 @@ def test_learning_needs_nothing_heavy() -> None:
 def test_importing_crwn_adds_little_to_importing_torch() -> None:
     code = "import time, torch, numpy; began = time.process_time(); import crwn; crwn.Learner; print({})"
     took = "time.process_time() - began"
-    # The time of the processor, so that a busy machine does not count.
-    assert statistics.median(float(_python(code.format(took))) for _ in range(3)) < 0.4
+    # The processor's time, and the least of it: a busy machine slows the processor too (caches, memory).
+    assert min(float(_python(code.format(took))) for _ in range(5)) < 0.4
 
 
 def test_help_answers_without_torch() -> None:

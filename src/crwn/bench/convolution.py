@@ -36,7 +36,7 @@ class Sizes:
 
 
 FULL = Sizes(32, 128, 15, True)
-QUICK = Sizes(16, 4, 2, False)
+QUICK = Sizes(16, 10, 2, False)
 
 
 def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
