@@ -68,6 +68,18 @@ def test_best_records_prefer_the_papers_protocol(tmp_path: Path) -> None:
     assert fill_best(cell, tmp_path).accuracy == 70.0
 
 
+def test_a_difference_is_told_where_a_shorter_run_is_comparable(tmp_path: Path) -> None:
+    cells = {(c.row.method, c.column.key): c for c in load_suite("table1").cells() if c.row.size == "256"}
+    steady, forgetful = cells["supsup", "permuted"], cells["psp", "permuted"]
+    write_record(tmp_path, steady.config(tasks=20), 95.23)
+    write_record(tmp_path, forgetful.config(tasks=20), 95.0, forgetting=1.0)
+    assert fill_best(steady, tmp_path).difference == pytest.approx(1.0)
+    assert fill_best(forgetful, tmp_path).difference is None  # with more tasks it would have forgotten more
+    images = next(c for c in load_suite("table2").cells() if c.row.label == "STL")
+    write_record(tmp_path, images.config().model_copy(update={"epochs": 25}), 80.0)
+    assert fill_best(images, tmp_path).difference is None
+
+
 def test_one_task_is_no_average(tmp_path: Path) -> None:
     cell = next(c for c in load_suite("table2").cells() if c.row.label == "STL")
     write_record(tmp_path, cell.config(tasks=5).model_copy(update={"epochs": 25}), 80.0)

@@ -108,9 +108,15 @@ class Filled:
 
     @property
     def difference(self) -> float | None:
-        """Ours minus the paper's."""
+        """Ours minus the paper's; None where the runs are shorter in a way that changes what is reached."""
         paper = self.cell.published
-        return None if self.accuracy is None or paper is None else self.accuracy - paper.accuracy
+        if self.accuracy is None or paper is None:
+            return None
+        scenario, first = self.cell.column.scenario, self.results[0]
+        fewer = len(first.tasks) != USUAL_TASKS[scenario]
+        if first.budget != USUAL_BUDGET[scenario] or (fewer and self.forgetting != 0):
+            return None  # less learned, or less forgotten
+        return self.accuracy - paper.accuracy
 
     @property
     def forgetting(self) -> float | None:

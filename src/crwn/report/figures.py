@@ -48,7 +48,7 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
         count = len(result.tasks)
         short = f"-tasks={count}" if count != USUAL_TASKS.get(result.scenario, count) else ""
         what = f"{result.scenario}-{result.method}-{result.size}{short}{settings}"
-        name = f"accuracy-matrix-{re.sub('[^A-Za-z0-9=._-]', '_', what)}-seed-{result.seed}"
+        name = f"accuracy-matrix-{re.sub('[^A-Za-z0-9=_-]', '_', what)}-seed-{result.seed}"
         draw(name, (6.4, 5.4), partial(accuracy_matrix, result=result))
     return written
 
