@@ -114,8 +114,9 @@ class Filled:
             return None
         scenario, first = self.cell.column.scenario, self.results[0]
         fewer = len(first.tasks) != USUAL_TASKS[scenario]
-        if first.budget != USUAL_BUDGET[scenario] or (fewer and self.forgetting != 0):
-            return None  # less learned, or less forgotten
+        alike = self.forgetting == 0 and first.settings.get("pretrained") != "true"
+        if first.budget != USUAL_BUDGET[scenario] or (fewer and not alike):
+            return None  # less learned, less forgotten, or nearer to the first task, which trained the weights
         return self.accuracy - paper.accuracy
 
     @property

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from crwn.experiments.config import USUAL_TASKS
 from crwn.experiments.folder import RunFolder
+from crwn.experiments.metrics import average
 from crwn.experiments.result import RunResult
 from crwn.experiments.suite import Filled, Suite, fill, fill_best, load_suite
 from crwn.report.style import COLOURS, GREY, families, saved, style_of
@@ -148,19 +149,20 @@ def pretrained(figure: Any, filled: Sequence[Filled]) -> bool:
         return False
     panels = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
     for axes, (with_it, without) in zip(panels, pairs, strict=True):
+        common = min(len(_per_task(with_it)), len(_per_task(without)))  # only equal tasks can be compared
         for cell, name, colour, marker, dash in (
             (with_it, "with pretrained mode", COLOURS["vermillion"], "s", "--"),
             (without, "without (random weights)", COLOURS["blue"], "o", "-"),
         ):
-            means = _per_task(cell)
+            means = _per_task(cell)[:common]
             axes.plot(
-                range(1, len(means) + 1),
+                range(1, common + 1),
                 means,
                 color=colour,
                 marker=marker,
                 linestyle=dash,
                 markersize=4,
-                label=f"{name}: mean {cell.accuracy:.2f}%",
+                label=f"{name}: mean {average(means):.2f}%",
             )
         axes.set_title(f"NeuroModNet-FC{with_it.cell.row.size}, {with_it.cell.column.label}{_protocol([with_it])}")
         axes.set_xlabel("task, in the order they were learned")
