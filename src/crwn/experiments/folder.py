@@ -64,8 +64,7 @@ class RunFolder:
                 if (self.path / name).exists():
                     self.damaged(f"there is {name} but no config.json")
             return None
-        parts = ("run", "chosen")
-        if record.get("format") != FORMAT or not all(isinstance(record.get(key), dict) for key in parts):
+        if record.get("format") != FORMAT or not all(isinstance(record.get(key), dict) for key in ("run", "chosen")):
             self.damaged(f"config.json is not of format {FORMAT}")
         return record
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -117,13 +118,18 @@ class _Work:
         self.files.finish(result)
         return result
 
+    @cached_property
+    def _data(self) -> list[str]:
+        from crwn.experiments.bench import data_digest
+
+        return [data_digest(task) for task in self.bench.scenario]
+
     def _groups(self, record: dict[str, Any]) -> list[list[int]]:
         from crwn.experiments.bench import groups
 
         return groups(self.bench, int(record["chosen"]["stack_size"]))
 
     def _begin(self) -> dict[str, Any]:
-        from crwn.experiments.bench import data_digest
         from crwn.experiments.shorter import take_over
         from crwn.stacking import even_size
 
@@ -133,7 +139,7 @@ class _Work:
             "chosen": {
                 "tasks": [task.name for task in self.bench.scenario],
                 "all_tasks": self.given.tasks is None,
-                "data": [data_digest(task) for task in self.bench.scenario],
+                "data": self._data,
                 "recipe": self.bench.recipe.model_dump(),
                 "stack_size": even_size(len(self.bench.scenario), method.stack_size) if method.independent else 1,
                 "threads": self.threads,
@@ -153,13 +159,11 @@ class _Work:
 
     def _resume(self, record: dict[str, Any]) -> list[dict[str, Any]]:
         """The lines that count, with the method put back to where they end."""
-        from crwn.experiments.bench import data_digest
-
         lines = self.files.lines()
         names = [task.name for task in self.bench.scenario]
         if record["chosen"]["tasks"] != names or len(lines) > len(names):
             self.files.damaged("its tasks are not those of the scenario")
-        if record["chosen"].get("data") not in (None, [data_digest(task) for task in self.bench.scenario]):
+        if record["chosen"].get("data") not in (None, self._data):
             self.files.damaged("the data of its tasks are not what they were when it began")
         # A group counts as a whole: the kill may have come between its lines.
         ends = [0] + [group[-1] + 1 for group in self._groups(record)]
