@@ -84,5 +84,6 @@ def make_recipe(**settings: Any) -> Recipe:
         return Recipe(**settings)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "recipe"
-        raise ConfigError(f"{where}: {first['msg']} (got {first['input']!r})") from None
+        where = ".".join(str(part) for part in first["loc"])
+        message = str(first["msg"]).removeprefix("Value error, ")
+        raise ConfigError(f"{where}: {message} (got {first['input']!r})" if where else message) from None
