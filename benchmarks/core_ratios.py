@@ -21,7 +21,8 @@ import torch
 
 from crwn import NeuroModNet, Recipe, Rows
 from crwn.bench.measure import alternately
-from crwn.training import TaskRows, train
+from crwn.rows import TaskRows
+from crwn.training import train
 
 STACK = 12
 ROTATIONS = """

@@ -30,8 +30,10 @@ from crwn.engine.on_ray import RayEngine
 from crwn.experiments.surroundings import machine, versions
 from crwn.layers import context_tensors
 from crwn.models import fingerprint
+from crwn.prediction import mixed_logits
+from crwn.rows import TaskRows
 from crwn.stacking import stack_size
-from crwn.training import TaskRows, mixed_logits, train
+from crwn.training import train
 
 BATCH = 128
 WORKER_TASKS = 24

@@ -22,7 +22,7 @@ from crwn.context import STORES, Context
 from crwn.experiments import RunFolder, make_config
 from crwn.experiments.bench import build
 from crwn.experiments.surroundings import machine, versions
-from crwn.training import accuracy, predict_logits
+from crwn.prediction import accuracy, predict_logits
 
 
 def measure(run: Path) -> dict[str, Any]:

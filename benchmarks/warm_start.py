@@ -15,9 +15,10 @@ from pathlib import Path
 import torch
 
 import crwn
+from crwn.prediction import accuracy, predict_logits
 from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task
-from crwn.training import Step, accuracy, predict_logits
+from crwn.training import Step
 
 
 class Curve:

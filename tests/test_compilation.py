@@ -7,8 +7,8 @@ from crwn import compilation
 from crwn.compilation import compiled, find_compiler
 from crwn.models import NeuroModResNet
 from crwn.recipe import Recipe
-from crwn.rows import Rows
-from crwn.training import TaskRows, train
+from crwn.rows import Rows, TaskRows
+from crwn.training import train
 
 
 def test_without_a_compiler_it_says_so_and_goes_on(monkeypatch):

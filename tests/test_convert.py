@@ -8,14 +8,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrizations, parametrize
 
-from crwn.convert import kept_weights, load_kept_weights, neuromodulate
+from crwn.convert import kept_weights, neuromodulate, put_back
 from crwn.errors import ConfigError, ModelError
 from crwn.layers import context_names, context_tensors, learned_numbers
 from crwn.learner import Learner
 from crwn.models import fingerprint
+from crwn.prediction import accuracy, mixed_logits, predict_logits
 from crwn.recipe import Recipe
-from crwn.rows import Rows
-from crwn.training import TaskRows, accuracy, mixed_logits, predict_logits, train
+from crwn.rows import Rows, TaskRows
+from crwn.training import train
 
 
 class Sentences(nn.Module):
@@ -185,14 +186,14 @@ def test_kept_weights_are_stored_once_and_put_back():
     assert fingerprint(one) != fingerprint(other)
     stored = {name: value.clone() for name, value in kept_weights(one).items()}
     assert stored.keys() == {name for name in Pictures().state_dict() if "tracked" not in name}
-    load_kept_weights(other, stored)
+    put_back(other, stored)
     assert fingerprint(one) == fingerprint(other)
     x = rows_of(Pictures, 0).inputs(slice(0, 4))
     assert torch.equal(one.eval()(x), other.eval()(x))
     with pytest.raises(ModelError, match=r"head.weight has shape \(3, 16\), here \(2, 16\)"):
-        load_kept_weights(other, stored | {"head.weight": torch.zeros(3, 16)})
+        put_back(other, stored | {"head.weight": torch.zeros(3, 16)})
     with pytest.raises(ModelError, match="which differs in extra"):
-        load_kept_weights(other, stored | {"extra": torch.zeros(1)})
+        put_back(other, stored | {"extra": torch.zeros(1)})
 
 
 def test_what_is_learned_is_counted_and_reported():

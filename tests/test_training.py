@@ -10,23 +10,13 @@ import torch
 from torch import nn
 
 from crwn import FlyNet, NeuroModNet, Recipe
-from crwn.bench.mixed import make_stack
 from crwn.checkpoint import Checkpoint
 from crwn.data import load
 from crwn.errors import CRWNError, DataError
 from crwn.layers import ModulatedLinear, context_tensors
-from crwn.rows import Rows, named_generator, visiting_order
-from crwn.training import (
-    Step,
-    TaskRows,
-    accuracy,
-    class_mask,
-    mixed_logits,
-    predict_logits,
-    replica,
-    task_losses,
-    train,
-)
+from crwn.prediction import accuracy, predict_logits
+from crwn.rows import Rows, TaskRows, named_generator, visiting_order
+from crwn.training import Step, replica, train
 
 
 @pytest.fixture(scope="module")
@@ -157,21 +147,6 @@ def test_classes_a_task_does_not_have_are_masked(digits, model) -> None:
         assert torch.allclose(mixed[0].tensors[name], found.tensors[name], rtol=1e-2, atol=1e-3), name
 
 
-def test_class_mask_and_losses() -> None:
-    assert class_mask([4, 4], 4, "cpu") is None
-    mask = class_mask([2, 4], 4, "cpu")
-    assert mask is not None
-    assert mask.tolist() == [[[0, 0, -math.inf, -math.inf]], [[0, 0, 0, 0]]]
-    logits = torch.randn(2, 5, 4, generator=torch.Generator().manual_seed(0))
-    y = torch.tensor([[0, 1, 0, 1, 0], [3, 2, 1, 0, 3]])
-    losses = task_losses(logits, y, mask, None)
-    expected = [nn.functional.cross_entropy(logits[0, :, :2], y[0]), nn.functional.cross_entropy(logits[1], y[1])]
-    assert torch.allclose(losses, torch.stack(expected))
-    weight = torch.tensor([[1.0, 0, 0, 0, 0]] * 2)
-    first = task_losses(logits, y, mask, weight)
-    assert torch.allclose(first[1], nn.functional.cross_entropy(logits[1, :1], y[1, :1]))
-
-
 def test_callbacks_are_told_every_step(digits, model) -> None:
     told: list[Step] = []
     recipe = Recipe(batches=6, schedule="cosine", rate=0.2, optimizer="sgd")
@@ -216,56 +191,6 @@ def test_augmented_batches_are_the_same_in_every_run(digits, model) -> None:
     plain = train(model, [TaskRows("a", Rows(x, y), 10)], Recipe(batches=4), seed=0)[0].tensors
     assert same(one, two)
     assert not same(one, plain)
-
-
-class TestEarlyStopping:
-    def noisy(self, digits, name: str, rows: int = 64, *, seed: int = 0) -> TaskRows:
-        """A task that can only be learned by heart: its validation labels are random."""
-        x, y = digits
-        wrong = torch.from_numpy(named_generator("noise", seed).integers(0, 10, 200))
-        return TaskRows(name, Rows(x[:rows], y[:rows]), 10, Rows(x[200:400], wrong))
-
-    def test_keeps_the_best_context_and_stops(self, digits, model) -> None:
-        task = self.noisy(digits, "a")
-        assert task.validation is not None
-        recipe = Recipe(batches=200, patience=2, check_every=5)
-        seen: list[tuple[float, dict[str, torch.Tensor]]] = []
-
-        def watch(step: Step) -> None:
-            if step.step % 5 == 0:
-                tensors = {name: value[0].detach().clone() for name, value in step.tensors.items()}
-                logits = predict_logits(model, tensors, task.validation)
-                seen.append((float(nn.functional.cross_entropy(logits, task.validation.labels(slice(None)))), tensors))
-
-        (found,) = train(model, [task], recipe, seed=0, callbacks=[watch])
-        best, tensors = min(seen, key=lambda pair: pair[0])
-        assert found.steps < 200
-        assert same(found.tensors, tensors)
-        assert [loss for loss, _ in seen].index(best) == len(seen) - 3
-
-    def test_a_task_in_a_stack_stops_as_it_would_alone(self, digits, model) -> None:
-        x, y = digits
-        good = TaskRows("good", Rows(x[:64], y[:64]), 10, Rows(x[64:264], y[64:264]))
-        bad = self.noisy(digits, "bad")
-        recipe = Recipe(batches=60, patience=1, check_every=4, rate=0.02)
-        alone = [train(model, [task], recipe, seed=0)[0] for task in (good, bad)]
-        together = train(model, [good, bad], recipe, seed=0)
-        assert alone[1].steps < alone[0].steps
-        for one, two in zip(together, alone, strict=True):
-            assert torch.allclose(one.tensors["layers.0.v"], two.tensors["layers.0.v"], atol=1e-3)
-
-    def test_the_last_state_is_checked_too(self, digits, model) -> None:
-        x, y = digits
-        task = TaskRows("a", Rows(x[:256], y[:256]), 10, Rows(x[256:400], y[256:400]))
-        recipe = Recipe(batches=25, check_every=20, optimizer="sgd", rate=0.05)
-        watched = train(model, [task], recipe, seed=0)[0]
-        plain = train(model, [TaskRows("a", task.rows, 10)], recipe, seed=0)[0]
-        assert same(watched.tensors, plain.tensors)
-
-    def test_few_rows_are_not_stopped_after_a_handful_of_batches(self, digits, model) -> None:
-        x, y = digits
-        task = TaskRows("a", Rows(x[:50], y[:50]), 10, Rows(x[50:62], y[50:62]))
-        assert train(model, [task], Recipe(batches=200), seed=0)[0].steps >= 60
 
 
 class TestCheckpoint:
@@ -345,23 +270,6 @@ def test_autocast_learns_nearly_the_same(digits, model) -> None:
         assert two.loss == pytest.approx(one.loss, abs=0.2)
 
 
-def test_mixed_rows_equal_their_own_tasks(digits, model) -> None:
-    random = torch.Generator().manual_seed(0)
-    stack = {name: torch.randn(3, *t.shape, generator=random) for name, t in context_tensors(model).items()}
-    x, of = digits[0][:30], torch.arange(30) % 3
-    mixed = mixed_logits(model, {name: value[of] for name, value in stack.items()}, x)
-    for k in range(3):
-        own = predict_logits(model, {name: value[k] for name, value in stack.items()}, Rows(x[of == k]))
-        assert torch.allclose(mixed[of == k], own, rtol=1e-4, atol=1e-4)
-
-
-def test_predictions_leave_the_mode_of_the_model(digits, model) -> None:
-    for training in (True, False):
-        model.train(training)
-        predict_logits(model, context_tensors(model), Rows(digits[0][:3]))
-        assert model.training is training
-
-
 def test_normalisation_statistics_are_learned_per_task(digits) -> None:
     """Any module can be trained in a stack; statistics of its normalisation come back with the context."""
     model = nn.Sequential(
@@ -375,15 +283,3 @@ def test_normalisation_statistics_are_learned_per_task(digits) -> None:
         assert torch.allclose(found.tensors["1.running_mean"], alone["1.running_mean"], atol=1e-4)
         assert float(found.tensors["1.running_mean"].abs().max()) > 0
     assert torch.equal(model[1].running_mean, torch.zeros(20))
-
-
-def test_rows_gathered_when_asked_for_leave_the_stack_as_it_was() -> None:
-    model = NeuroModNet(6, (5, 4), 3, seed=0)
-    stack = make_stack(model, 4, seed=0)
-    before = {name: value.clone() for name, value in stack.tensors.items()}
-    at, x = torch.tensor([2, 0, 2, 3, 1]), torch.randn(5, 6)
-    lazy = mixed_logits(model, stack.lazily(at), x)
-    torch.testing.assert_close(lazy, mixed_logits(model, stack.gather(at), x), rtol=0, atol=0)
-    assert all(torch.equal(value, before[name]) for name, value in stack.tensors.items())
-    one_by_one = [predict_logits(model, stack.row(int(row)), Rows(x[i : i + 1])) for i, row in enumerate(at)]
-    torch.testing.assert_close(lazy, torch.cat(one_by_one))

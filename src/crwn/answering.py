@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from crwn.bank import ResidentStack
 from crwn.inputs import scaled
+from crwn.prediction import mixed_logits, predict_logits
 from crwn.rows import Rows
 from crwn.scaling import scaling_of, scalings, standardised
-from crwn.training import mixed_logits, predict_logits
 
 Classes = dict[str, tuple[Hashable, ...]]
 MOST_ROWS = 1024

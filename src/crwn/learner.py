@@ -24,11 +24,12 @@ from crwn.inference import METHODS, Method, TaskScore, infer_task
 from crwn.layers import context_tensors
 from crwn.merge import merged
 from crwn.models import fingerprint
+from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scaling import NO_SCALING, check_scaling, scaling_of
 from crwn.similarity import flatten, nearest
-from crwn.training import Callback, predict_logits, replica
+from crwn.training import Callback, replica
 
 
 class Learner:

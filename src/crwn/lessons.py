@@ -16,12 +16,13 @@ from crwn import inputs
 from crwn.context import Context, check_name, now, plain_label
 from crwn.errors import ConfigError, DataError
 from crwn.inference import own_entropy
+from crwn.prediction import accuracy, predict_logits
 from crwn.recipe import Recipe, best_recipe, make_recipe
-from crwn.rows import Rows, named_generator
+from crwn.rows import Rows, TaskRows, named_generator
 from crwn.scaling import NO_SCALING, Scaling, Standardise, measure_scaling
 from crwn.sketch import make_sketch
 from crwn.stacking import in_groups, model_stack_size
-from crwn.training import Callback, Learned, Step, TaskRows, accuracy, predict_logits
+from crwn.training import Callback, Learned, Step
 
 # Own rows looked at to remember how sure and how right a context is on them.
 SAMPLE = 512

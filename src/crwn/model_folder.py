@@ -10,8 +10,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import nn
 
-from crwn.convert import kept_weights, load_kept_weights
-from crwn.converted import checksum
+from crwn.convert import checksum, kept_weights, put_back
 from crwn.errors import ModelError
 from crwn.files import write_whole
 from crwn.models import Network, build, describe, fingerprint
@@ -86,7 +85,7 @@ def _load_kept(folder: Path, record: dict[str, Any], model: nn.Module) -> None:
         raise ModelError(f"{path} cannot be read ({error}): the frozen weights are kept there; restore it") from None
     if checksum(tensors) != expected:
         raise ModelError(f"{path} has other weights than {DESCRIPTION} says: it is damaged; restore it from a copy")
-    load_kept_weights(model, tensors)
+    put_back(model, tensors)
 
 
 def check_description(folder: Path, model: nn.Module) -> None:

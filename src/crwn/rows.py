@@ -86,6 +86,16 @@ class Rows:
         )
 
 
+@dataclass(frozen=True)
+class TaskRows:
+    """A task as the loop needs it: a name, its rows, how many classes, and rows to stop early by."""
+
+    name: str
+    rows: Rows
+    classes: int
+    validation: Rows | None = None
+
+
 class StackedRows:
     """Batches of several tasks as one tensor; rows that all tasks share are gathered once."""
 

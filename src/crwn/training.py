@@ -10,31 +10,22 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from crwn.checkpoint import Checkpoint
 from crwn.compilation import compiled
+from crwn.early_stopping import BestKeeper
 from crwn.errors import CRWNError, DataError
 from crwn.layers import context_names, context_tensors
+from crwn.losses import class_mask, task_losses
 from crwn.models import Network
+from crwn.prediction import under
 from crwn.recipe import Recipe
-from crwn.rows import Rows, StackedRows, named_generator, visiting_order
+from crwn.rows import StackedRows, TaskRows, named_generator, visiting_order
 from crwn.stacked import stacked
 
 Tensors = dict[str, Tensor]
 ExtraLoss = Callable[[nn.Module, Tensors, int], Tensor]
-
-
-@dataclass(frozen=True)
-class TaskRows:
-    """A task as the loop needs it: a name, its rows, how many classes, and rows to stop early by."""
-
-    name: str
-    rows: Rows
-    classes: int
-    validation: Rows | None = None
 
 
 @dataclass(frozen=True)
@@ -120,7 +111,7 @@ def train(
     if autocast is not None:
         precision = lambda: torch.autocast(torch.device(device).type, dtype=autocast)  # noqa: E731
     steps = recipe.steps(counts[0])
-    keeper = _BestKeeper(work, tasks, recipe, steps, device)
+    keeper = BestKeeper(work, tasks, recipe, steps, device)
     names = tuple(task.name for task in tasks)
     noise = _noise(work, seed, names, torch.device(device))
 
@@ -177,24 +168,6 @@ def _noise(
     return seeded
 
 
-def task_losses(logits: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
-    """Cross-entropy of every task, `[tasks]`: the (weighted) mean over its rows, absent classes masked."""
-    if mask is not None:
-        logits = logits + mask  # [tasks, batch, classes]
-    rows = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
-    if weight is None:
-        return rows.mean(dim=1)
-    return (rows * weight).sum(dim=1) / weight.sum(dim=1).clamp_min(1e-12)
-
-
-def class_mask(classes: Sequence[int], outputs: int, device: str | torch.device) -> Tensor | None:
-    """`[tasks, 1, outputs]` of 0 and -inf that hides outputs a task has no class for; None where nothing is hidden."""
-    if min(classes) == outputs:
-        return None
-    present = torch.arange(outputs) < torch.tensor(list(classes))[:, None]
-    return torch.zeros(present.shape).masked_fill(~present, -math.inf)[:, None].to(device)
-
-
 def _stacked(
     work: nn.Module, count: int, start: Sequence[Mapping[str, Tensor]] | None, device: str | torch.device
 ) -> Tensors:
@@ -215,15 +188,6 @@ def _forward(work: nn.Module, count: int) -> Callable[[Tensors, Tensor], Tensor]
         # v as [tasks, 1, in] and alpha as [tasks, 1, 1] do for whole stacks what vmap does, with less to set up.
         return lambda tensors, x: one({name: value.view(count, 1, -1) for name, value in tensors.items()}, x)
     return stacked(one, randomness="different")
-
-
-def under(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """The model's outputs with the context `tensors` in the place of its own."""
-    hooked = model._forward_hooks or model._forward_pre_hooks  # people's own: they want the call of the module
-    if isinstance(model, Network) and not hooked:
-        return model.under(tensors, x)
-    out: Tensor = functional_call(model, dict(tensors), (x,))
-    return out
 
 
 def _optimizer(recipe: Recipe, leaves: list[Tensor]) -> torch.optim.Optimizer:
@@ -252,117 +216,3 @@ def _batches(
             rows.labels(at).to(device),
             None if weight is None else weight.to(device),
         )
-
-
-class _BestKeeper:
-    """Early stopping: remembers, for every task with validation rows, the context with the lowest validation loss."""
-
-    def __init__(
-        self, work: nn.Module, tasks: Sequence[TaskRows], recipe: Recipe, steps: int, device: str | torch.device
-    ) -> None:
-        self.work = work
-        self.tasks = tasks
-        self.device = device
-        self.patience = recipe.patience
-        self.steps = steps
-        # An epoch of few rows is a batch or two: too soon to tell whether a task still gets better.
-        epoch = math.ceil(len(tasks[0].rows) / recipe.batch_size)
-        self.every = recipe.check_every or max(epoch, math.ceil(steps / 20))
-        self.losses = [math.inf] * len(tasks)
-        self.stale = [0] * len(tasks)
-        self.kept: Tensors = {}
-        self.watching = all(task.validation is not None for task in tasks)
-
-    def finished(self, tensors: Tensors, step: int) -> bool:
-        """Check when it is time; true once no task has improved for `patience` checks."""
-        if not self.watching or (step % self.every and step < self.steps):
-            return False
-        if not self.kept:
-            self.kept = {name: value.detach().clone() for name, value in tensors.items()}
-        for i, task in enumerate(self.tasks):
-            if self.stale[i] >= self.patience:
-                continue  # alone it would have stopped: what others in the stack still do must not change it
-            loss = self._loss({name: value[i].detach() for name, value in tensors.items()}, task)
-            if loss < self.losses[i]:
-                self.losses[i], self.stale[i] = loss, 0
-                for name, value in tensors.items():
-                    self.kept[name][i] = value[i].detach()
-            else:
-                self.stale[i] += 1
-        return min(self.stale) >= self.patience
-
-    def _loss(self, tensors: Tensors, task: TaskRows) -> float:
-        assert task.validation is not None
-        logits = predict_logits(self.work, tensors, task.validation, classes=task.classes, device=self.device)
-        weight = task.validation.weight
-        everything = task.validation.labels(slice(None))
-        return float(task_losses(logits[None], everything[None], None, None if weight is None else weight[None])[0])
-
-    def best(self, tensors: Tensors) -> Tensors:
-        """The kept contexts, or the final ones where nothing was watched."""
-        return {name: value.detach().cpu() for name, value in (self.kept or tensors).items()}
-
-
-@torch.no_grad()
-def predict_logits(
-    model: nn.Module,
-    tensors: Mapping[str, Tensor],
-    rows: Rows,
-    *,
-    classes: int | None = None,
-    batch_size: int = 1000,
-    device: str | torch.device = "cpu",
-) -> Tensor:
-    """Logits of all rows under one context, `[rows, classes]`, in evaluation mode."""
-    training = model.training
-    model.eval()
-    try:
-        placed = {name: value.to(device) for name, value in tensors.items()}
-        parts = [under(model, placed, x.to(device)).float().cpu() for x in rows.batches(batch_size)]
-    finally:
-        model.train(training)
-    logits = torch.cat(parts)
-    return logits if classes is None else logits[:, :classes]
-
-
-@torch.no_grad()
-def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """Logits of rows that each have a context of their own: tensors `[rows, ...]`, x `[rows, ...]`, in one pass."""
-
-    def one(row_tensors: Tensors, row: Tensor) -> Tensor:
-        return under(model, row_tensors, row[None])[0]
-
-    if getattr(model, "rowwise", False):
-        # alpha [rows, 1] beside v [rows, in]: less to set up than vmap, which counts in small batches. Nothing in such
-        # a network differs between training and evaluation.
-        return under(model, _PerRow(tensors), x)
-    training = model.training
-    model.eval()
-    try:
-        out: Tensor = stacked(one)(dict(tensors), x)
-    finally:
-        model.train(training)
-    return out
-
-
-class _PerRow(Mapping[str, Tensor]):
-    """Tensors `[rows, ...]` so that they broadcast against rows; each is taken only when a layer asks for it."""
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors = tensors
-        self.fresh = getattr(tensors, "fresh", False)
-
-    def __getitem__(self, name: str) -> Tensor:
-        value = self._tensors[name]
-        return value[:, None] if value.ndim == 1 else value
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-
-def accuracy(logits: Tensor, y: Tensor) -> float:
-    """Share of rows whose largest logit is their class."""
-    return float((logits.argmax(dim=1) == y).float().mean())

@@ -7,7 +7,8 @@ from crwn import NeuroModNet, Recipe, Rows
 from crwn.engine import Engine, LocalEngine, Work, make_engine
 from crwn.engine.processes import ProcessEngine
 from crwn.errors import ConfigError
-from crwn.training import Step, TaskRows, train
+from crwn.rows import TaskRows
+from crwn.training import Step, train
 
 
 def work(name: str, *, rows: int = 20, batches: int = 2) -> Work:

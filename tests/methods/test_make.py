@@ -214,8 +214,8 @@ def test_stack_sizes_are_a_rule(name: str, size: str | None, stack: int) -> None
 def test_a_row_of_table_1_comes_out_on_a_short_protocol(
     name: str, size: str | None, settings: dict[str, str], at_least: float, mnist: ImageSet
 ) -> None:
+    from crwn.prediction import accuracy
     from crwn.scenarios import rotated
-    from crwn.training import accuracy
 
     scenario = rotated(mnist, tasks=2)
     method, _ = make_method(name, scenario, size=size, settings=settings)

@@ -8,8 +8,8 @@ from safetensors.torch import load, save
 
 from crwn.errors import ConfigError, ModelError, TaskError
 from crwn.methods import METHODS, Method, make_method
+from crwn.prediction import accuracy
 from crwn.scenarios import Scenario, make_scenario
-from crwn.training import accuracy
 
 CHANCE = 0.1
 INDEPENDENT = ["neuromodnet", "flynet", "supsup", "batche", "stl"]

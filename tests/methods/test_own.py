@@ -14,8 +14,8 @@ import torch
 
 from crwn.errors import ConfigError
 from crwn.methods import find_method, make_method, method_names
+from crwn.prediction import accuracy
 from crwn.scenarios import make_scenario
-from crwn.training import accuracy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 

@@ -9,9 +9,10 @@ from crwn import Learner
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_names, context_tensors, learned_numbers
 from crwn.models import NeuroModResNet, build, describe, fingerprint, resnet18
+from crwn.prediction import accuracy, mixed_logits, predict_logits
 from crwn.recipe import Recipe
-from crwn.rows import Rows
-from crwn.training import TaskRows, accuracy, mixed_logits, predict_logits, train
+from crwn.rows import Rows, TaskRows
+from crwn.training import train
 
 
 def statistics(model: nn.Module) -> int:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from crwn.bank import postgres, sqlite
 from crwn.bank.failures import said_plainly
 from crwn.bank.tables import FORMAT, counters, meta, metadata
-from crwn.context import Store, check_store, decode_label, encode_label, to_json
+from crwn.context import Store, check_store
 from crwn.errors import BankError
 
 
@@ -51,14 +49,6 @@ def wait_at_most(connection: Connection, seconds: float) -> None:
     """How long a transaction waits for another writer; SQLite's connections know it from their start."""
     if connection.dialect.name == "postgresql":
         postgres.wait_at_most(connection, seconds)
-
-
-def classes_to_text(classes: tuple[Hashable, ...]) -> str:
-    return to_json([encode_label(label) for label in classes])
-
-
-def classes_from_text(text: str) -> tuple[Hashable, ...]:
-    return tuple(decode_label(label) for label in json.loads(text))
 
 
 def _path(where: str | Path) -> Path:

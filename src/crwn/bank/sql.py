@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -12,25 +11,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from sqlalchemy import Connection, Select, bindparam, delete, insert, null, outerjoin, select, union_all, update
+from sqlalchemy import Connection, delete, insert, null, select, union_all, update
 
 from crwn.bank import open as opening
+from crwn.bank import queries
 from crwn.bank.failures import said_plainly
-from crwn.bank.interface import Change, Entry, end_of_prefix, is_sayable, no_version, taken, unknown_task
+from crwn.bank.interface import Change, Entry, is_sayable, no_version, taken
+from crwn.bank.stored import CHUNK, chunks, context_of, entry_of, rows_of
 from crwn.bank.tables import contexts as table
 from crwn.bank.tables import counters, forgotten, history, meta, payloads
-from crwn.context import Context, Store, check_model, check_name, stored_checksum, to_json
+from crwn.context import Context, Store, check_model
 from crwn.errors import BankError, ContextError
-
-# As many as go into one statement: under the 999 values that older SQLite takes.
-CHUNK = 500
-_MOST = 2**31
-
-# Outer joins: a context whose payload is gone is damaged, not unknown.
-_WITH_DATA = select(table.c.name, table.c.version, table.c.checksum, payloads.c.data).select_from(
-    outerjoin(table, payloads, table.c.sequence == payloads.c.sequence)
-)
-_CURRENT = _WITH_DATA.where(table.c.name == bindparam("name"))
 
 
 class SqlBank:
@@ -62,30 +53,30 @@ class SqlBank:
         return self._model
 
     def put(self, context: Context, *, replace: bool = False) -> int:
-        rows = self._rows([context])
+        rows = rows_of([context], self.store)
         with self._writing() as connection:
             return self._put(connection, [context], rows, replace)[0]
 
     def put_many(self, contexts: Iterable[Context], *, replace: bool = False) -> None:
-        chunks = _chunks(contexts)
-        first = next(chunks, None)
+        parts = chunks(contexts)
+        first = next(parts, None)
         if first is None:
             return
-        first_rows = self._rows(first)  # before others have to wait for us
+        first_rows = rows_of(first, self.store)  # before others have to wait for us
         with self._writing() as connection:
-            for chunk, rows in chain([(first, first_rows)], ((chunk, self._rows(chunk)) for chunk in chunks)):
+            for chunk, rows in chain([(first, first_rows)], ((chunk, rows_of(chunk, self.store)) for chunk in parts)):
                 self._put(connection, chunk, rows, replace)
 
     def get(self, name: str, version: int | None = None) -> Context:
         with self._reading("read") as connection:
-            row = connection.execute(_CURRENT, {"name": name}).first() if is_sayable(name) else None
+            row = connection.execute(queries.CURRENT, {"name": name}).first() if is_sayable(name) else None
             if row is None:
-                raise self._unknown(connection, name)
+                raise queries.unknown(connection, name)
             if version is not None and version != row.version:
-                row = self._old(connection, name, version)
+                row = queries.find_version(connection, name, version)
                 if row is None:
-                    raise no_version(name, version, self._versions(connection, name))
-        return self._context(name, row.checksum, row.data)
+                    raise no_version(name, version, queries.versions_of(connection, name))
+        return context_of(name, row.checksum, row.data, self.where)
 
     def get_many(self, names: Sequence[str]) -> list[Context]:
         wanted = list(dict.fromkeys(names))
@@ -93,19 +84,19 @@ class SqlBank:
         with self._reading("read") as connection:
             for start in range(0, len(wanted), CHUNK):
                 chunk = [name for name in wanted[start : start + CHUNK] if is_sayable(name)]
-                for row in connection.execute(_WITH_DATA.where(table.c.name.in_(chunk))):
-                    found[row.name] = self._context(row.name, row.checksum, row.data)
+                for row in connection.execute(queries.WITH_DATA.where(table.c.name.in_(chunk))):
+                    found[row.name] = context_of(row.name, row.checksum, row.data, self.where)
             for name in wanted:
                 if name not in found:
-                    raise self._unknown(connection, name)
+                    raise queries.unknown(connection, name)
         return [found[name] for name in names]
 
     def delete(self, name: str) -> None:
         with self._writing() as connection:
             sequence = self._count(connection, changes=1, tasks=0)
-            row = self._find(connection, name)
+            row = queries.find(connection, name)
             if row is None:
-                raise self._unknown(connection, name)
+                raise queries.unknown(connection, name)
             old = select(history.c.sequence).where(history.c.name == name)
             dropped = [row.sequence, *connection.scalars(old)]
             connection.execute(delete(table).where(table.c.name == name))
@@ -115,25 +106,25 @@ class SqlBank:
             self._count(connection, changes=0, tasks=-1)
 
     def names(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[str]:
-        query = _page(select(table.c.name), prefix, after, limit)
+        query = queries.page(select(table.c.name), prefix, after, limit)
         if query is None:
             return []
         with self._reading("list") as connection:
             return [str(name) for name in connection.scalars(query)]
 
     def entries(self, prefix: str = "", *, after: str | None = None, limit: int | None = None) -> list[Entry]:
-        query = _page(select(table), prefix, after, limit)
+        query = queries.page(select(table), prefix, after, limit)
         if query is None:
             return []
         with self._reading("list") as connection:
             rows = connection.execute(query).all()
-        return [self._entry(row) for row in rows]
+        return [entry_of(row, self.where) for row in rows]
 
     def versions(self, name: str) -> list[int]:
         with self._reading("read") as connection:
-            if self._find(connection, name) is None:
-                raise self._unknown(connection, name)
-            return self._versions(connection, name)
+            if queries.find(connection, name) is None:
+                raise queries.unknown(connection, name)
+            return queries.versions_of(connection, name)
 
     def marker(self) -> int:
         with self._reading("read") as connection:
@@ -172,7 +163,7 @@ class SqlBank:
 
     def __contains__(self, name: object) -> bool:
         with self._reading("read") as connection:
-            return isinstance(name, str) and self._find(connection, name) is not None
+            return isinstance(name, str) and queries.find(connection, name) is not None
 
     def __iter__(self) -> Iterator[str]:
         after = None
@@ -212,25 +203,6 @@ class SqlBank:
             # Connections do not survive a fork; the parent goes on using those it has.
             self._engine.dispose(close=False)
             self._queue, self._process = threading.Lock(), os.getpid()
-
-    def _rows(self, chunk: Sequence[Context]) -> list[dict[str, Any]]:
-        """What the tables keep of these contexts, but for what only the transaction knows."""
-        rows = []
-        for context in chunk:
-            data = context.to_bytes(self.store)
-            rows.append(
-                {
-                    "name": context.name,
-                    "created": context.created,
-                    "numbers": context.numbers,
-                    "bytes": len(data),
-                    "classes": opening.classes_to_text(context.classes),
-                    "info": to_json(context.info),
-                    "checksum": stored_checksum(data),
-                    "data": data,
-                }
-            )
-        return rows
 
     def _put(
         self, connection: Connection, chunk: Sequence[Context], rows: list[dict[str, Any]], replace: bool
@@ -288,85 +260,3 @@ class SqlBank:
         if sequence is None:
             raise BankError(f"bank {self.where} is damaged: it has lost its counters: restore it from a copy")
         return int(sequence)
-
-    def _find(self, connection: Connection, name: str) -> Any:
-        if not is_sayable(name):
-            return None
-        columns = select(table.c.name, table.c.version, table.c.checksum, table.c.sequence)
-        return connection.execute(columns.where(table.c.name == name)).first()
-
-    def _old(self, connection: Connection, name: str, version: int) -> Any:
-        if not -_MOST < version < _MOST:
-            return None
-        joined = outerjoin(history, payloads, history.c.sequence == payloads.c.sequence)
-        query = select(history.c.checksum, payloads.c.data).select_from(joined)
-        return connection.execute(query.where(history.c.name == name, history.c.version == version)).first()
-
-    def _versions(self, connection: Connection, name: str) -> list[int]:
-        query = union_all(*[select(t.c.version).where(t.c.name == name) for t in (history, table)])
-        return sorted(connection.scalars(query))
-
-    def _unknown(self, connection: Connection, name: str) -> Exception:
-        """The error for an unknown name; near names are looked for among those that sort next to it."""
-        near: list[str] = []
-        if is_sayable(name):
-            start = name[: max(1, len(name) // 2)]
-            for condition, order in (
-                (table.c.name >= start, table.c.name),
-                (table.c.name < start, table.c.name.desc()),
-            ):
-                near += connection.scalars(select(table.c.name).where(condition).order_by(order).limit(200))
-        return unknown_task(name, near, int(connection.scalar(select(counters.c.tasks)) or 0))
-
-    def _context(self, name: str, checksum: str, data: object) -> Context:
-        source = f'context of task "{name}" in bank {self.where}'
-        if not isinstance(data, bytes):  # SQLite gives what it finds, whatever the column says
-            raise BankError(f"{source} has lost its payload: restore the bank from a copy or learn the task again")
-        context = Context.from_bytes(data, source=source)
-        if context.name != name or stored_checksum(data) != checksum:
-            raise BankError(
-                f'{source} is damaged: its payload is that of "{context.name}": restore the bank from a copy'
-            )
-        return context
-
-    def _entry(self, row: Any) -> Entry:
-        try:
-            return Entry(
-                check_name(row.name),
-                int(row.version),
-                str(row.created),
-                int(row.numbers),
-                int(row.bytes),
-                opening.classes_from_text(row.classes),
-                str(row.checksum),
-                dict(json.loads(row.info)),
-            )
-        except Exception:
-            raise BankError(f"bank {self.where} is damaged at task {row.name!r:.60}: restore it from a copy") from None
-
-
-def _chunks(contexts: Iterable[Context]) -> Iterator[list[Context]]:
-    """At most CHUNK contexts of different names at a time."""
-    chunk: dict[str, Context] = {}
-    for context in contexts:
-        if context.name in chunk or len(chunk) == CHUNK:
-            yield list(chunk.values())
-            chunk = {}
-        chunk[context.name] = context
-    if chunk:
-        yield list(chunk.values())
-
-
-def _page(query: Select[Any], prefix: str, after: str | None, limit: int | None) -> Select[Any] | None:
-    """The query cut to one page; None where nothing can match."""
-    if not is_sayable(prefix) or (after is not None and not is_sayable(after)) or (limit is not None and limit <= 0):
-        return None
-    # One lower bound: given two, SQLite starts from the smaller one and reads everything up to the page.
-    if after is not None and after >= prefix:
-        query = query.where(table.c.name > after)
-    elif prefix:
-        query = query.where(table.c.name >= prefix)
-    if prefix and (end := end_of_prefix(prefix)) is not None:
-        query = query.where(table.c.name < end)
-    query = query.order_by(table.c.name)
-    return query if limit is None else query.limit(min(limit, _MOST))

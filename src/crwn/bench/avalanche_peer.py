@@ -14,8 +14,9 @@ from crwn.bench.paper_style import BATCH
 from crwn.bench.torchvision_wheel import define_operators
 from crwn.models import NeuroModNet
 from crwn.recipe import make_recipe
+from crwn.rows import TaskRows
 from crwn.scenarios import Scenario
-from crwn.training import TaskRows, train
+from crwn.training import train
 
 
 def measure(scenario: Scenario, width: int, *, rounds: int, quick: bool, seed: int) -> Figure | str:

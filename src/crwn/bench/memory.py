@@ -18,8 +18,8 @@ from crwn.experiments.surroundings import peak_memory
 from crwn.layers import context_tensors
 from crwn.models import NeuroModNet
 from crwn.recipe import make_recipe
-from crwn.rows import Rows
-from crwn.training import TaskRows, train
+from crwn.rows import Rows, TaskRows
+from crwn.training import train
 
 Tell = Callable[[str], None]
 

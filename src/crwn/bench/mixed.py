@@ -15,8 +15,8 @@ from crwn.bench.measure import Figure, Side, alternately, ratio
 from crwn.context import Context, ContextStack
 from crwn.layers import context_tensors
 from crwn.models import NeuroModNet
+from crwn.prediction import mixed_logits, predict_logits
 from crwn.rows import Rows, named_generator
-from crwn.training import mixed_logits, predict_logits
 from crwn.weights import FrozenWeights
 
 Tell = Callable[[str], None]

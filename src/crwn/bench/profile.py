@@ -15,9 +15,10 @@ from crwn.bench.record import heading
 from crwn.files import write_whole
 from crwn.models import FlyNet, NeuroModNet
 from crwn.recipe import make_recipe
+from crwn.rows import TaskRows
 from crwn.scenarios import Scenario, make_scenario
 from crwn.stacking import model_stack_size
-from crwn.training import TaskRows, train
+from crwn.training import train
 
 # What operators belong to, by the start of their names.
 PARTS = {

@@ -15,9 +15,9 @@ from crwn.bench.paper_style import BATCH
 from crwn.context import ContextStack
 from crwn.models import NeuroModNet
 from crwn.recipe import make_recipe
-from crwn.rows import named_generator
+from crwn.rows import TaskRows, named_generator
 from crwn.scenarios import Scenario, make_scenario
-from crwn.training import Step, TaskRows, train
+from crwn.training import Step, train
 
 Tell = Callable[[str], None]
 

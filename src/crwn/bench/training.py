@@ -15,10 +15,12 @@ from crwn.bench.paper_style import BATCH, PaperStyle
 from crwn.data import ImageSet, load
 from crwn.engine.processes import ProcessEngine
 from crwn.models import NeuroModNet
+from crwn.prediction import accuracy, predict_logits
 from crwn.recipe import make_recipe
+from crwn.rows import TaskRows
 from crwn.scenarios import Scenario, make_scenario
 from crwn.stacking import model_stack_size
-from crwn.training import Callback, Step, TaskRows, accuracy, predict_logits, train
+from crwn.training import Callback, Step, train
 
 Tell = Callable[[str], None]
 # What a task takes in the paper: both sides are measured on a part of this and extrapolated in the same way.
@@ -247,7 +249,7 @@ def _passes(ours: Stacked, repeats: int) -> Callable[[], float]:
     from torch.func import functional_call, vmap
 
     from crwn.layers import context_tensors
-    from crwn.training import task_losses
+    from crwn.losses import task_losses
 
     at = torch.arange(min(BATCH, len(ours.tasks[0].rows)))
     x = torch.stack([task.rows.inputs(at) for task in ours.tasks])

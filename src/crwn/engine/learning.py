@@ -16,7 +16,8 @@ from crwn.errors import ModelError
 from crwn.layers import context_tensors
 from crwn.models import Network, build, describe, fingerprint
 from crwn.recipe import Recipe
-from crwn.training import Callback, Learned, TaskRows, train
+from crwn.rows import TaskRows
+from crwn.training import Callback, Learned, train
 
 
 @dataclass(frozen=True)

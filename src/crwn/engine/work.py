@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from crwn.errors import ConfigError
 from crwn.recipe import Recipe
-from crwn.training import Callback, Learned, TaskRows, train
+from crwn.rows import TaskRows
+from crwn.training import Callback, Learned, train
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from crwn.insight.measures import Matrix, cosine
+from crwn.prediction import predict_logits
 from crwn.rows import Rows, named_generator
-from crwn.training import predict_logits
 
 PROBES = 512
 IMAGE_PROBES = 64  # convolutions cost more a row, and see many places of each

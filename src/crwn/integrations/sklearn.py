@@ -17,9 +17,9 @@ from torch import Tensor
 from crwn.errors import CRWNError
 from crwn.lessons import plan
 from crwn.models import FlyNet, Network, NeuroModNet, build, describe
-from crwn.rows import Rows
+from crwn.rows import Rows, TaskRows
 from crwn.scaling import overall_scaling
-from crwn.training import TaskRows, train
+from crwn.training import train
 
 Array = npt.NDArray[Any]
 

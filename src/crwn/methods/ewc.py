@@ -13,13 +13,13 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from crwn.layers import learned_numbers
+from crwn.losses import class_mask
 from crwn.methods import method
 from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
 from crwn.rows import Rows, named_generator
 from crwn.scenarios import Scenario, Task
-from crwn.training import class_mask
 
 CHUNK = 32  # rows whose gradients are held at once: 34 MB at FC256
 

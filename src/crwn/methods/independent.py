@@ -14,10 +14,11 @@ from crwn.checkpoint import Checkpoint
 from crwn.errors import ModelError, TaskError
 from crwn.layers import context_tensors, learned_numbers
 from crwn.methods.method import Method
+from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
-from crwn.rows import Rows
+from crwn.rows import Rows, TaskRows
 from crwn.scenarios import Scenario, Task
-from crwn.training import Callback, TaskRows, predict_logits, train
+from crwn.training import Callback, train
 
 CACHE_BYTES = 8 * 2**20
 LARGEST_STACK = 16

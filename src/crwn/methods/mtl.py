@@ -11,8 +11,9 @@ from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
 from crwn.recipe import Recipe
+from crwn.rows import TaskRows
 from crwn.scenarios import Task
-from crwn.training import Callback, TaskRows
+from crwn.training import Callback
 
 
 class MTL(OneNetwork):

@@ -13,10 +13,11 @@ from crwn.layers import context_tensors
 from crwn.methods.image_networks import dense_baseline
 from crwn.methods.method import Method
 from crwn.methods.published import published_recipe
+from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
-from crwn.rows import Rows
+from crwn.rows import Rows, TaskRows
 from crwn.scenarios import Scenario, Task
-from crwn.training import Callback, ExtraLoss, TaskRows, predict_logits, train
+from crwn.training import Callback, ExtraLoss, train
 
 
 class OneNetwork(Method):

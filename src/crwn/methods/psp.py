@@ -15,10 +15,10 @@ from crwn.methods.method import Counts
 from crwn.methods.networks import Rotated
 from crwn.methods.one_network import OneNetwork
 from crwn.methods.published import has_images, published_recipe
+from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
-from crwn.rows import Rows, named_generator
+from crwn.rows import Rows, TaskRows, named_generator
 from crwn.scenarios import Task
-from crwn.training import TaskRows, predict_logits
 from crwn.weights import gaussian
 
 SEED_BYTES = 8

@@ -15,9 +15,8 @@ from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.joined_rows import JoinedRows, MixedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
-from crwn.rows import Rows, named_generator
+from crwn.rows import Rows, TaskRows, named_generator
 from crwn.scenarios import Scenario, Task
-from crwn.training import TaskRows
 
 LABEL_BYTES = 2
 

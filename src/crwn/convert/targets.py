@@ -1,0 +1,114 @@
+"""Which weights of a module are modulated, and which cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvTransposeNd
+from torch.nn.parameter import is_lazy
+from torch.nn.utils import parametrize
+
+from crwn.errors import ConfigError, ModelError
+from crwn.layers import Modulated
+
+Chosen = Sequence[str | type[nn.Module]]
+
+
+@dataclass(frozen=True)
+class Target:
+    """A weight to be modulated."""
+
+    layer: str
+    tensor: str
+    owner: nn.Module
+    kind: str
+    parts: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"{self.layer}.{self.tensor}" if self.layer else self.tensor
+
+    @property
+    def weight(self) -> nn.Parameter:
+        found: nn.Parameter = getattr(self.owner, self.tensor)
+        return found
+
+
+def find_targets(module: nn.Module, include: Chosen | None, exclude: Chosen | None) -> list[Target]:
+    found = list(_candidates(module))
+    for label, patterns in (("include", include or ()), ("exclude", exclude or ())):
+        for pattern in patterns:
+            if not any(_fits(target, pattern) for target in found):
+                shown = pattern if isinstance(pattern, str) else pattern.__name__
+                names = ", ".join(dict.fromkeys(target.layer for target in found)) or "none"
+                raise ConfigError(f'{label} names "{shown}", which fits no layer to modulate (there are: {names})')
+    chosen = [
+        target
+        for target in found
+        if (include is None or any(_fits(target, pattern) for pattern in include))
+        and not any(_fits(target, pattern) for pattern in exclude or ())
+    ]
+    if not chosen:
+        raise ModelError(f"{type(module).__name__} has no Linear, Conv1d, Conv2d or attention layer to modulate")
+    for target in chosen:
+        if parametrize.is_parametrized(target.owner, target.tensor) or target.tensor not in target.owner._parameters:
+            raise ModelError(f'the weight of layer "{target.layer}" has a parametrization of its own: remove it first')
+    return chosen
+
+
+def _fits(target: Target, pattern: str | type[nn.Module]) -> bool:
+    if isinstance(pattern, str):
+        return fnmatchcase(target.layer, pattern) or fnmatchcase(target.name, pattern)
+    return isinstance(target.owner, pattern)
+
+
+def _candidates(module: nn.Module) -> Iterator[Target]:
+    for name, part in module.named_modules():
+        if isinstance(part, nn.MultiheadAttention):
+            if part.in_proj_weight is not None:
+                yield Target(name, "in_proj_weight", part, "attention q, k, v", 3)
+            else:
+                for letter in "qkv":
+                    yield Target(name, f"{letter}_proj_weight", part, f"attention {letter}")
+        elif isinstance(part, nn.Linear):
+            yield Target(name, "weight", part, "Linear")
+        elif isinstance(part, nn.Conv1d | nn.Conv2d):
+            groups = f", {part.groups} groups" if part.groups > 1 else ""
+            yield Target(name, "weight", part, f"{type(part).__name__}{groups}")
+
+
+def check_whole(module: nn.Module) -> None:
+    for name, part in module.named_modules():
+        if any(is_lazy(value) for value in part._parameters.values()):
+            raise ModelError(f'layer "{name}" is lazy, its shape is not known yet: call the module once first')
+        if isinstance(part, _NormBase) and part.track_running_stats and part.momentum is None:
+            raise ModelError(f'layer "{name}" averages over all batches (momentum=None): give it a momentum, like 0.1')
+        if isinstance(part, Modulated):
+            raise ModelError(f'layer "{name}" is modulated already: convert the original module')
+
+
+def check_untied(module: nn.Module, targets: list[Target]) -> None:
+    names: dict[int, list[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    for target in targets:
+        same = names[id(target.weight)]
+        if len(same) > 1:
+            raise ModelError(f"{' and '.join(same)} are one tied weight: untie them, or exclude these layers")
+
+
+def cannot(module: nn.Module) -> dict[str, str]:
+    """Layers with weights that stay frozen as they are, and why."""
+    reasons = {}
+    for name, part in module.named_modules():
+        if isinstance(part, nn.RNNBase | nn.RNNCellBase):
+            reasons[name] = "recurrent: frozen, not modulated"
+        elif isinstance(part, _ConvTransposeNd | nn.Conv3d | nn.Bilinear):
+            reasons[name] = "frozen, not modulated"
+        elif ".quantized" in type(part).__module__ and hasattr(part, "_packed_params"):
+            reasons[name] = "quantised: frozen, not modulated"
+    return reasons

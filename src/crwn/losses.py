@@ -1,0 +1,28 @@
+"""The loss of stacked tasks: each task its own mean, over its own classes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def task_losses(logits: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor | None) -> Tensor:
+    """Cross-entropy of every task, `[tasks]`: the (weighted) mean over its rows, absent classes masked."""
+    if mask is not None:
+        logits = logits + mask  # [tasks, batch, classes]
+    rows = F.cross_entropy(logits.flatten(0, 1), y.flatten(), reduction="none").view(y.shape)
+    if weight is None:
+        return rows.mean(dim=1)
+    return (rows * weight).sum(dim=1) / weight.sum(dim=1).clamp_min(1e-12)
+
+
+def class_mask(classes: Sequence[int], outputs: int, device: str | torch.device) -> Tensor | None:
+    """`[tasks, 1, outputs]` of 0 and -inf that hides outputs a task has no class for; None where nothing is hidden."""
+    if min(classes) == outputs:
+        return None
+    present = torch.arange(outputs) < torch.tensor(list(classes))[:, None]
+    return torch.zeros(present.shape).masked_fill(~present, -math.inf)[:, None].to(device)

@@ -1,0 +1,89 @@
+"""A model's outputs under contexts: one for all rows, or one of its own for every row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+from crwn.models import Network
+from crwn.rows import Rows
+from crwn.stacked import stacked
+
+Tensors = dict[str, Tensor]
+
+
+def under(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """The model's outputs with the context `tensors` in the place of its own."""
+    hooked = model._forward_hooks or model._forward_pre_hooks  # people's own: they want the call of the module
+    if isinstance(model, Network) and not hooked:
+        return model.under(tensors, x)
+    out: Tensor = functional_call(model, dict(tensors), (x,))
+    return out
+
+
+@torch.no_grad()
+def predict_logits(
+    model: nn.Module,
+    tensors: Mapping[str, Tensor],
+    rows: Rows,
+    *,
+    classes: int | None = None,
+    batch_size: int = 1000,
+    device: str | torch.device = "cpu",
+) -> Tensor:
+    """Logits of all rows under one context, `[rows, classes]`, in evaluation mode."""
+    training = model.training
+    model.eval()
+    try:
+        placed = {name: value.to(device) for name, value in tensors.items()}
+        parts = [under(model, placed, x.to(device)).float().cpu() for x in rows.batches(batch_size)]
+    finally:
+        model.train(training)
+    logits = torch.cat(parts)
+    return logits if classes is None else logits[:, :classes]
+
+
+@torch.no_grad()
+def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    """Logits of rows that each have a context of their own: tensors `[rows, ...]`, x `[rows, ...]`, in one pass."""
+
+    def one(row_tensors: Tensors, row: Tensor) -> Tensor:
+        return under(model, row_tensors, row[None])[0]
+
+    if getattr(model, "rowwise", False):
+        # alpha [rows, 1] beside v [rows, in]: less to set up than vmap, which counts in small batches. Nothing in such
+        # a network differs between training and evaluation.
+        return under(model, _PerRow(tensors), x)
+    training = model.training
+    model.eval()
+    try:
+        out: Tensor = stacked(one)(dict(tensors), x)
+    finally:
+        model.train(training)
+    return out
+
+
+class _PerRow(Mapping[str, Tensor]):
+    """Tensors `[rows, ...]` so that they broadcast against rows; each is taken only when a layer asks for it."""
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = tensors
+        self.fresh = getattr(tensors, "fresh", False)
+
+    def __getitem__(self, name: str) -> Tensor:
+        value = self._tensors[name]
+        return value[:, None] if value.ndim == 1 else value
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def accuracy(logits: Tensor, y: Tensor) -> float:
+    """Share of rows whose largest logit is their class."""
+    return float((logits.argmax(dim=1) == y).float().mean())
