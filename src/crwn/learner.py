@@ -18,18 +18,18 @@ from crwn import inputs, lessons, model_folder
 from crwn.answering import Answering
 from crwn.bank import Bank, ResidentStack, open_bank
 from crwn.context import Context, Store, check_model
-from crwn.engine import Engine, Work, make_engine
+from crwn.engine import Engine, make_engine
 from crwn.errors import ConfigError, ContextError, DataError, TaskError
 from crwn.inference import METHODS, Method, TaskScore, infer_task
 from crwn.layers import context_tensors
 from crwn.merge import merged
 from crwn.models import fingerprint
-from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scaling import NO_SCALING, check_scaling, scaling_of
 from crwn.similarity import flatten, nearest
-from crwn.training import Callback, replica
+from crwn.teaching import Start, Teaching
+from crwn.training import Callback
 
 
 class Learner:
@@ -73,6 +73,9 @@ class Learner:
         self.resident = ResidentStack(self.bank, self._shapes, capacity=resident)
         self._busy = threading.Lock()
         self._answering = Answering(self.model, self.resident, self.device, self._busy)
+        self._teaching = Teaching(
+            self.model, self.fingerprint, self.bank, self.resident, self.seed, self.device, self._busy
+        )
 
     def _open(self, bank: str | Path | Bank | None, store: Store | None) -> Bank:
         if bank is not None and not isinstance(bank, str | Path):
@@ -135,7 +138,16 @@ class Learner:
         lesson = self._lesson(task, x, y, sample_weight, validation, old)
         plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
         begin = self._beginning(lesson, start, old)
-        return self._teach([[lesson]], plan, [begin], resume or replace, make_engine("local"), progress, callbacks)[0]
+        (context,) = self._teaching.teach(
+            [[lesson]],
+            plan,
+            [begin],
+            replace=resume or replace,
+            engine=make_engine("local"),
+            progress=progress,
+            callbacks=callbacks,
+        )
+        return context
 
     def learn_many(
         self,
@@ -162,8 +174,15 @@ class Learner:
             made.append(self._lesson(name, x, y, None, validation, None))
         plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
         groups = lessons.grouped(self.model, made, plan.batch_size)
-        starts = [None] * len(groups)
-        kept = self._teach(groups, plan, starts, replace, make_engine(engine), progress, callbacks)
+        kept = self._teaching.teach(
+            groups,
+            plan,
+            [None] * len(groups),
+            replace=replace,
+            engine=make_engine(engine),
+            progress=progress,
+            callbacks=callbacks,
+        )
         by_name = {context.name: context for context in kept}
         return [by_name[name] for name in tasks]
 
@@ -195,9 +214,7 @@ class Learner:
             if name in self.bank:
                 raise TaskError(f'task "{name}" is there already: resume=True goes on, replace=True starts anew')
 
-    def _beginning(
-        self, lesson: lessons.Lesson, start: str | None, old: Context | None
-    ) -> list[Mapping[str, Tensor]] | None:
+    def _beginning(self, lesson: lessons.Lesson, start: str | None, old: Context | None) -> Start:
         if old is not None:
             if start is not None:
                 raise ConfigError(f'both resume and start="{start}" are asked for: resume goes on from its own context')
@@ -208,34 +225,6 @@ class Learner:
             found = self.best_start(lesson.task.rows)
             return None if found is None else [self.bank.get(found).tensors]
         return [self.bank.get(start).tensors]
-
-    def _teach(
-        self,
-        groups: list[list[lessons.Lesson]],
-        plan: Recipe,
-        starts: Sequence[list[Mapping[str, Tensor]] | None],
-        replace: bool,
-        engine: Engine,
-        progress: bool,
-        callbacks: Sequence[Callback],
-    ) -> list[Context]:
-        kept: list[Context] = []
-        with self._busy:  # a prediction in another thread has its own context inside the model at this moment
-            model = replica(self.model)
-        work = [
-            Work(model, [lesson.task for lesson in group], plan, self.seed, start, self.device)
-            for group, start in zip(groups, starts, strict=True)
-        ]
-        with lessons.progress_bar(groups, plan, shown=progress) as tell:
-            for number, learned in engine.run(work, callbacks=[*callbacks, tell]):
-                pairs = zip(groups[number], learned, strict=True)
-                with self._busy:
-                    contexts = [lesson.context(one, self.fingerprint, self.model) for lesson, one in pairs]
-                self.bank.put_many(contexts, replace=replace)
-                for context in contexts:
-                    self.resident.put(context)
-                kept.extend(contexts)
-        return kept
 
     def predict(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> npt.NDArray[Any]:
         """The labels of these rows: all of one task, one task per row, or of the task inferred for them as a group."""
@@ -325,22 +314,7 @@ class Learner:
 
     def best_start(self, rows: Rows) -> str | None:
         """The task whose predictions fit these labelled rows best; None when there is no task yet."""
-        names = self.tasks
-        if not names:
-            return None
-        # Spread over all rows: data that come sorted by class begin with one class only.
-        sample = rows.select(torch.arange(0, len(rows), max(1, len(rows) // 512))[:512])
-        losses = {}
-        for name in names:
-            tensors, facts = self.resident.take_with_facts([name])
-            classes = len(facts[name].classes)
-            if classes < int(sample.labels(slice(None)).max()) + 1:
-                continue
-            with self._busy:
-                own = {key: value[0] for key, value in tensors.items()}
-                logits = predict_logits(self.model, own, sample, classes=classes)
-            losses[name] = float(torch.nn.functional.cross_entropy(logits, sample.labels(slice(None))))
-        return min(losses, key=losses.__getitem__) if losses else None
+        return self._teaching.best_start(rows)
 
     def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
         """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed)."""

@@ -43,7 +43,7 @@ class Lesson:
         """What came of it, with how sure (for `infer_task`) and how right it is on a sample of its own rows."""
         held = self.task.validation
         rows = self.task.rows if held is None else held
-        sample = rows.select(torch.arange(0, len(rows), max(1, len(rows) // SAMPLE))[:SAMPLE])
+        sample = spread(rows, SAMPLE)
         logits = predict_logits(model, learned.tensors, sample, classes=self.task.classes)
         right = round(100 * accuracy(logits, sample.labels(slice(None))), 2)
         facts = {
@@ -58,6 +58,11 @@ class Lesson:
             **self.info,
         }
         return Context(self.task.name, learned.tensors, self.classes, fingerprint, now(), facts)
+
+
+def spread(rows: Rows, count: int) -> Rows:
+    """At most `count` rows spread over all: data that come sorted by class begin with one class only."""
+    return rows.select(torch.arange(0, len(rows), max(1, len(rows) // count))[:count])
 
 
 def make_lesson(
