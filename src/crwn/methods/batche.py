@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from crwn.layers import context_tensors, learned_numbers
 from crwn.methods import method
 from crwn.methods.image_networks import RankOneKernel, baseline
-from crwn.methods.independent import Independent, float_bytes, kept_numbers, stack_of, statistics_note
+from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.networks import RankOne, width
-from crwn.methods.published import has_images, published_recipe
+from crwn.methods.networks import RankOne
+from crwn.methods.published import published_recipe
 from crwn.recipe import Recipe
 from crwn.rows import named_generator
 from crwn.scenarios import Task
@@ -58,12 +58,6 @@ class BatchE(Independent):
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.01)
-
-    @property
-    def stack_size(self) -> int:
-        if has_images(self.scenario):
-            return 1  # stacked convolutions are slower than one task after another
-        return stack_of(max(*self.scenario.input_shape, width(self.size, method=self.name)))
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)

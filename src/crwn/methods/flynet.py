@@ -9,13 +9,14 @@ from torch import nn
 
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.independent import Independent, float_bytes, stack_of
+from crwn.methods.independent import Independent, float_bytes
 from crwn.methods.method import Counts
 from crwn.methods.networks import flat_features, multiple
 from crwn.methods.published import published_recipe
 from crwn.models import FlyNet
 from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
+from crwn.stacking import stack_size
 
 
 class FlyNetMethod(Independent):
@@ -62,7 +63,7 @@ class FlyNetMethod(Independent):
 
     @property
     def stack_size(self) -> int:
-        return stack_of(self.hidden)
+        return stack_size(self.hidden)
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)

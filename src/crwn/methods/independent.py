@@ -14,14 +14,14 @@ from crwn.checkpoint import Checkpoint
 from crwn.errors import ModelError, TaskError
 from crwn.layers import context_tensors, learned_numbers
 from crwn.methods.method import Method
+from crwn.methods.networks import width
+from crwn.methods.published import has_images
 from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
 from crwn.rows import Rows, TaskRows
 from crwn.scenarios import Scenario, Task
+from crwn.stacking import stack_size
 from crwn.training import Callback, train
-
-CACHE_BYTES = 8 * 2**20
-LARGEST_STACK = 16
 
 
 class Independent(Method):
@@ -54,6 +54,12 @@ class Independent(Method):
     def start(self, task: Task) -> Mapping[str, Tensor]:
         """The context a task starts from: the same for all, so that what they learn can be compared."""
         return context_tensors(self.model)
+
+    @property
+    def stack_size(self) -> int:
+        if has_images(self.scenario):
+            return 1  # stacked convolutions are slower than one task after another
+        return stack_size(max(*self.scenario.input_shape, width(self.size, method=self.name)))
 
     @property
     def first_alone(self) -> bool:
@@ -137,11 +143,6 @@ class Independent(Method):
                 self._freeze(task, weights)
         if task_states and self.first_alone and self.first is None:
             raise ModelError(f"the shared weights of {self.name} are not in the state of any task: learn it again")
-
-
-def stack_of(widest: int, *, batch_size: int = 128) -> int:
-    """How many tasks to stack: as many as keep the widest layer's activations of a batch in about 8 MB of cache."""
-    return max(1, min(LARGEST_STACK, CACHE_BYTES // (4 * batch_size * widest)))
 
 
 def unfrozen(model: nn.Module, names: Sequence[str]) -> nn.Module:

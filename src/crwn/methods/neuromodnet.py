@@ -11,7 +11,7 @@ from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
 from crwn.methods.image_networks import resnet_shape
-from crwn.methods.independent import Independent, float_bytes, kept_numbers, stack_of, statistics_note
+from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.networks import DEPTH, flat_features, width
 from crwn.methods.published import has_images, published_recipe
@@ -107,12 +107,6 @@ class NeuroModNetMethod(Independent):
             best = best_recipe(normed=(self.settings.norm or "layer") == "layer")
             return published_recipe(self.scenario, overrides, image_rate=0.1, **best)
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)
-
-    @property
-    def stack_size(self) -> int:
-        if has_images(self.scenario):
-            return 1  # stacked convolutions are slower than one task after another
-        return stack_of(max(*self.scenario.input_shape, width(self.size, method=self.name)))
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)
