@@ -13,6 +13,7 @@ from crwn.experiments.folder import RunFolder
 from crwn.experiments.metrics import average
 from crwn.experiments.result import RunResult
 from crwn.experiments.suite import Filled, Suite, fill, fill_best, load_suite
+from crwn.report.pretrained import means_per_task, pairs
 from crwn.report.style import COLOURS, GREY, families, saved, style_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def per_task(figure: Any, found: Sequence[Filled]) -> bool:
     for cells in families(found).values():
         cell = cells[-1]
         style = style_of(cell)
-        means = _per_task(cell)
+        means = means_per_task(cell)
         axes.plot(
             range(1, len(means) + 1), means, **style.line, markevery=max(1, len(means) // 12), label=_labelled(cell)
         )
@@ -135,28 +136,18 @@ def _scatter(figure: Any, found: Sequence[Filled], xs: Sequence[float], label: s
 
 def pretrained(figure: Any, filled: Sequence[Filled]) -> bool:
     """Accuracy per task with the shared weights learned on the first task, and with random ones."""
-    pairs = [
-        (cell, other)
-        for cell in filled
-        for other in filled
-        if cell.results
-        and other.results
-        and cell.cell.row.settings.get("pretrained") == "true"
-        and not other.cell.row.settings
-        and other.cell.row.size == cell.cell.row.size
-    ]
-    if not pairs:
+    found = pairs(filled)
+    if not found:
         return False
-    panels = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
-    for axes, (with_it, without) in zip(panels, pairs, strict=True):
-        common = min(len(_per_task(with_it)), len(_per_task(without)))  # only equal tasks can be compared
-        for cell, name, colour, marker, dash in (
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, pair in zip(panels, found, strict=True):
+        with_it, without = pair.per_task
+        for means, name, colour, marker, dash in (
             (with_it, "with pretrained mode", COLOURS["vermillion"], "s", "--"),
             (without, "without (random weights)", COLOURS["blue"], "o", "-"),
         ):
-            means = _per_task(cell)[:common]
             axes.plot(
-                range(1, common + 1),
+                range(1, len(means) + 1),
                 means,
                 color=colour,
                 marker=marker,
@@ -164,7 +155,8 @@ def pretrained(figure: Any, filled: Sequence[Filled]) -> bool:
                 markersize=4,
                 label=f"{name}: mean {average(means):.2f}%",
             )
-        axes.set_title(f"NeuroModNet-FC{with_it.cell.row.size}, {with_it.cell.column.label}{_protocol([with_it])}")
+        cell = pair.pretrained
+        axes.set_title(f"NeuroModNet-{pair.name}, {cell.cell.column.label}{_protocol([cell])}")
         axes.set_xlabel("task, in the order they were learned")
         axes.legend(fontsize=8, loc="best")
         _whole_numbers(axes)
@@ -262,12 +254,6 @@ def _with_matrix(base: Path) -> list[RunResult]:
 
 def _row(filled: Sequence[Filled], label: str) -> dict[str, Filled]:
     return {f.cell.column.key: f for f in filled if f.cell.row.label == label and f.results}
-
-
-def _per_task(cell: Filled) -> list[float]:
-    """Mean over seeds of each task's accuracy at the end."""
-    columns = zip(*(result.accuracy for result in cell.results), strict=True)
-    return [sum(values) / len(values) for values in columns]
 
 
 def _labelled(cell: Filled) -> str:

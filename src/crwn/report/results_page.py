@@ -11,6 +11,7 @@ from crwn.experiments.folder import RunFolder
 from crwn.experiments.suite import SUITES, Filled, fill_best, load_suite
 from crwn.files import write_whole
 from crwn.report.figures import draw_all
+from crwn.report.pretrained import comparison
 from crwn.report.schedules import equal_schedules
 from crwn.report.tables import as_csv, suite_latex, suite_text
 
@@ -46,6 +47,7 @@ def write_page(records: Path, page: Path) -> None:
         filled = [fill_best(cell, records) for cell in suite.cells()]
         parts.append(suite_text(suite, filled).rstrip())
         parts.append(_differences(filled))
+        parts.append(comparison(filled))
         if suite.costs_per_column:
             parts += [equal_schedules(records, column.scenario) for column in suite.column]
         write_whole(tables / f"{name}.csv", as_csv(filled).encode())
