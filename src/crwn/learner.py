@@ -6,8 +6,7 @@ import contextlib
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from crwn import inputs, lessons, model_folder
 from crwn.answering import Answering
 from crwn.bank import Bank, ResidentStack, open_bank
+from crwn.closing import Closing
 from crwn.context import Context, Store, check_model
 from crwn.engine import Engine, make_engine
 from crwn.errors import ConfigError, ContextError, DataError, TaskError
@@ -32,7 +32,7 @@ from crwn.teaching import Start, Teaching
 from crwn.training import Callback
 
 
-class Learner:
+class Learner(Closing):
     """Teaches one frozen model any number of tasks; what each task learned is its context, kept in a bank.
 
     Args:
@@ -384,14 +384,6 @@ class Learner:
     def close(self) -> None:
         """Close the bank; on disk it is then as small as it can be."""
         self.bank.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         where = self.folder or "memory"

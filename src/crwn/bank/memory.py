@@ -6,10 +6,9 @@ import threading
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self
 
 from crwn.bank.interface import Change, Entry, end_of_prefix, no_version, taken, unknown_task
+from crwn.closing import Closing
 from crwn.context import Context, Store, check_model, check_store, stored_checksum
 from crwn.errors import CRWNError
 
@@ -26,7 +25,7 @@ class _Kept:
         return max(self.versions)
 
 
-class MemoryBank:
+class MemoryBank(Closing):
     """Contexts by name in memory, kept as bytes in the form asked for, like the banks on disk."""
 
     def __init__(self, *, store: Store | None = None, model: str | None = None, keep_versions: bool = False) -> None:
@@ -131,14 +130,6 @@ class MemoryBank:
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _find(self, name: str) -> _Kept:
         kept = self._tasks.get(name)

@@ -8,8 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, null, select, union_all, update
 
@@ -20,11 +19,12 @@ from crwn.bank.interface import Change, Entry, is_sayable, no_version, taken
 from crwn.bank.stored import CHUNK, chunks, context_of, entry_of, rows_of
 from crwn.bank.tables import contexts as table
 from crwn.bank.tables import counters, forgotten, history, meta, payloads
+from crwn.closing import Closing
 from crwn.context import Context, Store, check_model
 from crwn.errors import BankError, ContextError
 
 
-class SqlBank:
+class SqlBank(Closing):
     """Contexts of one model in a database. Use `open_bank`, which says what the arguments mean."""
 
     def __init__(
@@ -170,14 +170,6 @@ class SqlBank:
         while page := self.names(after=after, limit=1000):
             yield from page
             after = page[-1]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @contextmanager
     def _reading(self, doing: str) -> Iterator[Connection]:

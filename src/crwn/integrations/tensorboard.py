@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
+from crwn.closing import Closing
 from crwn.errors import ConfigError, MissingExtraError
 from crwn.training import Step
 
 
-class TensorBoard:
+class TensorBoard(Closing):
     """Writes every few steps of every task: `learner.learn(..., callbacks=[TensorBoard("logs")])`.
 
     Any other logger is a callback too: a function of one `crwn.training.Step` (examples/own_logger.py).
@@ -48,11 +47,3 @@ class TensorBoard:
     def close(self) -> None:
         """Write out what is left; a task's last step has done so already."""
         self.writer.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

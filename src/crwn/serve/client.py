@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Hashable, Iterator, Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 
+from crwn.closing import Closing
 from crwn.errors import CRWNError, MissingExtraError
 
 try:
@@ -79,7 +79,7 @@ class Learning:
         _check(self._client._http.delete(f"/v1/jobs/{self.id}"))
 
 
-class Client:
+class Client(Closing):
     """Asks a running `crwn serve`.
 
     Args:
@@ -179,14 +179,6 @@ class Client:
 
     def close(self) -> None:
         self._http.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def _json(self, method: str, address: str, **more: Any) -> dict[str, Any]:
         try:
