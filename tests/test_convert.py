@@ -386,3 +386,16 @@ def test_kept_double_weights_keep_their_precision():
     module = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3)).double()
     x = torch.randn(4, 5, dtype=torch.float64)
     torch.testing.assert_close(neuromodulate(module, weights="keep")(x), module(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("exclude", [["1"], [nn.BatchNorm1d]], ids=["name", "type"])
+def test_a_normalisation_layer_can_be_excluded(exclude):
+    module = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    with torch.no_grad():
+        module[1].weight.fill_(3.0)
+    assert float(neuromodulate(module, seed=0)[1].weight.mean()) == 1.0
+    converted = neuromodulate(module, seed=0, exclude=exclude)
+    assert float(converted[1].weight.mean()) == 3.0
+    assert converted.crwn_description["modulated"] == ["0.weight", "3.weight"]
+    with pytest.raises(ConfigError, match="fits no layer"):
+        neuromodulate(module, include=["1"])

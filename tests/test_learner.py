@@ -640,3 +640,47 @@ def test_the_best_structure_learns_keeps_and_answers_mixed_rows_like_any_other(t
     learner.close()
     with crwn.Learner.load(tmp_path / "best.crwn") as again:
         assert (again.predict(rows, task=names) == alone).all()
+
+
+def test_what_was_forgotten_is_not_saved_again(learner: Learner, digits: Data, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        quickly(learner, name, digits)
+    learner.save(tmp_path / "m")
+    with Learner.load(tmp_path / "m") as other:
+        quickly(other, "theirs", digits)
+    learner.forget("a")
+    learner.save(tmp_path / "m")
+    with Learner.load(tmp_path / "m") as again:
+        assert again.tasks == ["b", "theirs"]
+    quickly(learner, "a", digits)
+    learner.save(tmp_path / "m")
+    with Learner.load(tmp_path / "m") as again:
+        assert again.tasks == ["a", "b", "theirs"]
+
+
+@pytest.mark.parametrize("keep", [0, -1, 2.5, True])
+@pytest.mark.parametrize("method", ["one-shot", "sketch", "auto"])
+def test_how_many_tasks_to_try_must_be_a_number(taught: Learner, digits: Data, keep: object, method: str) -> None:
+    with pytest.raises(ConfigError, match=f"keep must be a whole number of at least 1, got {keep}"):
+        taught.infer_task(digits[0][:8], method=method, keep=keep)
+
+
+def test_a_task_forgotten_while_it_is_stored_answers_no_more(learner: Learner, digits: Data) -> None:
+    put = learner.bank.put_many
+
+    def put_and_forget(contexts: list[crwn.Context], **settings: bool) -> None:
+        put(contexts, **settings)
+        learner.forget("t")
+
+    learner.bank.put_many = put_and_forget
+    quickly(learner, "t", digits)
+    assert learner.tasks == []
+    with pytest.raises(TaskError, match='"t" is not in the bank'):
+        learner.predict(digits[0][:2], task="t")
+
+
+def test_tasks_must_be_pairs(learner: Learner, digits: Data) -> None:
+    x, y = digits
+    with pytest.raises(DataError, match=r'task "c" must be \(x, y\), got 3 parts'):
+        learner.learn_many({"c": (x, y, y)}, batches=2, progress=False)
+    assert [one.name for one in learner.learn_many({"c": [x, y]}, batches=2, progress=False)] == ["c"]

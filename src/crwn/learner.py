@@ -71,6 +71,7 @@ class Learner(Closing):
         self._start = {name: tensor.clone() for name, tensor in context_tensors(model).items()}
         self._shapes = {name: tuple(tensor.shape) for name, tensor in self._start.items()}
         self.resident = ResidentStack(self.bank, self._shapes, capacity=resident)
+        self._forgotten: set[str] = set()
         self._busy = threading.Lock()
         self._answering = Answering(self.model, self.resident, self.device, self._busy)
         self._teaching = Teaching(
@@ -170,7 +171,9 @@ class Learner(Closing):
         self._check_free(list(tasks), resume=False, replace=replace)
         made = []
         for name, data in tasks.items():
-            x, y = data if isinstance(data, tuple) else (data, None)
+            if isinstance(data, tuple | list) and len(data) != 2:
+                raise DataError(f'task "{name}" must be (x, y), got {len(data)} parts')
+            x, y = data if isinstance(data, tuple | list) else (data, None)
             made.append(self._lesson(name, x, y, None, validation, None))
         plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
         groups = lessons.grouped(self.model, made, plan.batch_size)
@@ -303,6 +306,8 @@ class Learner(Closing):
         """
         if method not in METHODS:
             raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
+        if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+            raise ConfigError(f"keep must be a whole number of at least 1, got {keep!r}")
         rows = inputs.rows_of(x, shape=self.input_shape)
         if not len(rows):
             raise DataError("there are no rows to infer a task from")
@@ -339,7 +344,7 @@ class Learner(Closing):
         columns = None if self.input_shape is None else self.input_shape[-1] if len(self.input_shape) == 1 else 0
         check_scaling(context.info.get("scaling", NO_SCALING), context.name, columns)
         self.bank.put(context, replace=replace)
-        self.resident.put(context)
+        self.resident.drop(context.name)  # it comes from the bank when it is asked for, if it is still there
 
     def merge(self, task: str) -> nn.Module:
         """A plain `nn.Module` with this task's context baked in: raw rows in, logits of its classes out."""
@@ -357,13 +362,17 @@ class Learner(Closing):
         """Drop a task for good."""
         self.bank.delete(task)
         self.resident.drop(task)
+        self._forgotten.add(task)
 
     def refresh(self) -> list[str]:
         """See what other processes changed in the bank; gives the names of changed tasks."""
         return self.resident.refresh()
 
     def save(self, path: str | Path) -> None:
-        """Write a model folder with all tasks; a learner whose bank is that folder is saved already."""
+        """Write a model folder with all tasks; a learner whose bank is that folder is saved already.
+
+        Tasks that the folder has from elsewhere stay; those forgotten here are dropped there too.
+        """
         folder = Path(path)
         if self.folder is not None and self.folder.resolve() == folder.resolve():
             return
@@ -371,6 +380,9 @@ class Learner(Closing):
         with open_bank(folder / model_folder.BANK, store=self.bank.store, model=self.fingerprint) as target:
             for names in _in_parts(self.tasks, 1000):
                 target.put_many(self.bank.get_many(names), replace=True)
+            for name in self._forgotten - set(self.tasks):
+                if name in target:
+                    target.delete(name)
 
     @classmethod
     def load(cls, path: str | Path, *, model: nn.Module | None = None, **settings: Any) -> Learner:

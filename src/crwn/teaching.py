@@ -60,7 +60,7 @@ class Teaching:
                     contexts = [lesson.context(one, self.fingerprint, self.model) for lesson, one in pairs]
                 self.bank.put_many(contexts, replace=replace)
                 for context in contexts:
-                    self.resident.put(context)
+                    self.resident.drop(context.name)  # it comes from the bank when asked for, if it is still there
                 kept.extend(contexts)
         return kept
 

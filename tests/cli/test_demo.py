@@ -32,12 +32,12 @@ def test_the_demo_tells_its_story(
     assert forgotten[:2] == [0.0, 0.0]
     assert forgotten[2] > 10
     assert "Try next:" in told
-    for name in ("turned.crwn", "runs", "atlas", "report.html"):
+    for name in ("turned-digits.crwn", "runs", "atlas", "report.html"):
         assert (out / name).exists(), name
     assert list(out.glob("accuracy*.png"))
     assert list((out / "atlas").glob("inputs.png"))
 
-    with Learner.load(out / "turned.crwn") as learner:
+    with Learner.load(out / "turned-digits.crwn") as learner:
         assert len(learner.tasks) == 6
         digits = load("digits")
         upright = learner.tasks[0]

@@ -135,7 +135,7 @@ def test_predict_infers_the_task(crwn: Crwn, files: Path, model: Path) -> None:
 
 def test_resume_replace_and_warm_start(crwn: Crwn, files: Path, model: Path) -> None:
     said = crwn("learn", model, "up", files / "up.npz", "--batches", 1, fails=True)
-    assert said.startswith('task "up" is there already')
+    assert said == f'task "up" is in {model} already: --resume goes on, --replace starts anew'
     crwn("learn", model, "up", files / "up.npz", "--batches", 2, "--resume")
     crwn("learn", model, "up", files / "up.npz", "--batches", 2, "--replace")
     crwn("learn", model, "warm", files / "up.npz", "--batches", 2, "--start", "nearest", "--validation", "0.2")
@@ -214,6 +214,8 @@ def test_bad_input_is_one_line_and_harms_nothing(
         ("up.npz", "--validation", "0.0001"),
         ("unlabelled.npz",),
         ("up.npz", "--model", "flynet", "--weights", "gaussian"),
+        ("up.npz", "--batches", "5", "--epochs", "2"),
+        ("up.npz", "--start", "nobody"),
     ],
 )
 def test_a_refused_first_task_leaves_no_folder_of_the_wrong_size(

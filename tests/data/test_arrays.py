@@ -107,7 +107,10 @@ def test_a_truncated_npz_is_refused(tmp_path: Path, keep: int) -> None:
         ("a,label\n", "has no rows"),
         ("a,label,label\n1,2,3\n", "2 columns named 'label'"),
         ("a,label\nred,1\n", "could not convert string 'red' to float32 at row 0"),
-        ("a,b,label\n1,2,3\n1,2\n", "row"),
+        ("a,b,label\n1,2,3\n1,2\n", "row 1 below the header has 2 fields, the header names 3 columns"),
+        ("a,b,label\n1,0.5,0.6,7\n", "row 0 below the header has 4 fields, the header names 3 columns"),
+        ('a,label\n1,"x, y",2\n', "row 0 below the header has 3 fields, the header names 2 columns"),
+        ("a,label\n1,2\n3,\n", "row 1 below the header has no label"),
         ("a,label\nnan,1\n", "1 NaN or infinite"),
     ],
 )
@@ -115,3 +118,26 @@ def test_bad_csv_is_refused_with_the_values(tmp_path: Path, text: str, message: 
     (tmp_path / "a.csv").write_text(text)
     with pytest.raises(DataError, match=message):
         read_arrays(tmp_path / "a.csv")
+
+
+def test_labels_too_large_for_integers_stay_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,label\n1,99999999999999999999\n2,5\n")
+    found = read_arrays(tmp_path / "a.csv").y
+    assert found is not None
+    assert found.tolist() == ["99999999999999999999", "5"]
+    np.savez(tmp_path / "a.npz", x=X, y=[1e20, 1.0, 2.0, 1.0])
+    found = read_arrays(tmp_path / "a.npz").y
+    assert found is not None
+    assert found.tolist() == [1e20, 1.0, 2.0, 1.0]
+
+
+def test_byte_labels_must_be_text(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=np.array([b"a", b"\xff", b"a", b"b"]))
+    with pytest.raises(DataError, match="labels that are not UTF-8 text"):
+        read_arrays(tmp_path / "a.npz")
+
+
+def test_endings_may_be_capitals(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 0, 1])
+    (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
+    assert np.array_equal(read_arrays(tmp_path / "A.NPZ").x, X)

@@ -128,7 +128,7 @@ def test_a_begun_run_goes_on_at_a_worker_and_failures_are_named(engine: str, tmp
     config = _config(method="finetune", size="16")
     folder = config.folder(tmp_path)
     with pytest.raises(OutOfTime):
-        run(config, folder, deadline=time.monotonic() - 1)
+        run(config.model_copy(update={"threads": 2}), folder, deadline=time.monotonic() - 1)  # workers have one thread
     begun = (folder / "config.json").read_bytes()
     outcome = carry_out_on_workers(_planned(tmp_path, config, _config(method="psp", size="none")), engine=engine)
     assert [item.config.method for item in outcome.finished] == ["finetune"]

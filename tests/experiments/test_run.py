@@ -129,6 +129,39 @@ def test_a_run_does_not_go_on_with_other_data(tmp_path: Path) -> None:
         run(config, tmp_path / "run")
 
 
+def test_a_finished_run_does_not_answer_for_other_data(tmp_path: Path) -> None:
+    for place, modulus in (("a", 7), ("b", 5)):
+        (tmp_path / place).mkdir()
+        rows = "".join(f"{i},{i % modulus},{i % 2}\n" for i in range(60))
+        (tmp_path / place / "table.csv").write_text(f"a,b,label\n{rows}")
+        (tmp_path / place / "mine.toml").write_text('kind = "permuted"\ndata = "table.csv"\ntasks = 2\nbatches = 2\n')
+    config = RunConfig(scenario=str(tmp_path / "a" / "mine.toml"), method="stl", size="8", threads=1)
+    done = run(config, tmp_path / "run")
+    assert run(config, tmp_path / "run") == done
+    other = config.model_copy(update={"scenario": str(tmp_path / "b" / "mine.toml")})
+    with pytest.raises(ConfigError, match="the data of its tasks are not what they were"):
+        run(other, tmp_path / "run")
+
+
+def test_all_tasks_of_a_file_are_not_those_of_a_shorter_run(tmp_path: Path) -> None:
+    (tmp_path / "table.csv").write_text("a,b,label\n" + "".join(f"{i},{i % 7},{i % 2}\n" for i in range(60)))
+    (tmp_path / "mine.toml").write_text('kind = "permuted"\ndata = "table.csv"\ntasks = 2\nbatches = 2\n')
+    config = RunConfig(scenario=str(tmp_path / "mine.toml"), method="stl", size="8", tasks=1, threads=1)
+    run(config, tmp_path / "run")
+    with pytest.raises(ConfigError, match="tasks is 1 there, all here"):
+        run(config.model_copy(update={"tasks": None}), tmp_path / "run")
+
+
+def test_metrics_that_are_no_file(tmp_path: Path) -> None:
+    config = RunConfig(method="finetune", size="8", **SMALL)
+    run(config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    (tmp_path / "run" / "metrics.jsonl").unlink()
+    (tmp_path / "run" / "metrics.jsonl").mkdir()
+    with pytest.raises(ConfigError, match=r"metrics\.jsonl cannot be read"):
+        run(config, tmp_path / "run")
+
+
 @pytest.mark.parametrize(("part", "key"), [("chosen", "threads"), ("chosen", "stack_size"), (None, "versions")])
 def test_a_config_that_lacks_something_is_damaged(part: str | None, key: str, tmp_path: Path) -> None:
     config = RunConfig(method="finetune", size="8", **SMALL)

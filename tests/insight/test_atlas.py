@@ -94,3 +94,16 @@ def test_factors_told_by_names() -> None:
     assert factors_from_names(["rotate-10", "rotate-350.5"]) == [{"angle": 10.0}, {"angle": 350.5}]
     assert factors_from_names(["site 1", "site 2"]) == [{"number": 1.0}, {"number": 2.0}]
     assert factors_from_names(["site 1", "place 2"]) == [{}, {}]
+
+
+def test_a_scenario_that_changed_since_the_run_is_refused(tmp_path: Path) -> None:
+    scenario = tmp_path / "turned.toml"
+    scenario.write_text('kind = "rotated"\ndata = "digits"\nstep = 90\nbatches = 2\n')
+    run(make_config(scenario=str(scenario), method="neuromodnet", size="8", threads=1), tmp_path / "run")
+    assert len(collect(tmp_path / "run").names) == 4
+    scenario.write_text('kind = "rotated"\ndata = "digits"\nstep = 80\ntasks = 4\nbatches = 2\n')
+    with pytest.raises(ConfigError, match="has changed since the run"):
+        collect(tmp_path / "run")
+    scenario.unlink()
+    with pytest.raises(ConfigError, match="not to be found from here"):
+        collect(tmp_path / "run")

@@ -39,6 +39,7 @@ def scenario(shape: tuple[int, ...] = (3, 16, 16), classes: int = 2) -> Scenario
         ("batche", 1_438, 273_070 / 20 + 1_438, 4 * (1_438 + 1500) + 4 * 273_070 // 20),
         ("psp", 273_070, 273_070, 8 + 4 * 1500 + 4 * 273_070 // 20),
         ("finetune", 274_570, 274_570 / 20, 4 * 1500 + 4 * 274_570 // 20),
+        ("mtl", 274_570, 274_570 / 20, 4 * (274_570 + 1500) // 20),
         ("ewc", 274_570, 3 * 274_570 / 20, 4 * 1500 + 3 * 4 * 274_570 // 20),
         ("replay", 274_570, 274_570 / 20, 4 * 1500 + (4 * 274_570 + 1_000_000) // 20),
     ],
@@ -50,6 +51,7 @@ def test_counts_on_cifar(name, params, amortised, kept):
     if kept is None:
         kept = 4 * 1500 + sum(-(-layer.scores.numel() // 8) for _, layer in method._masked())
     assert counts.bytes_per_task == kept
+    assert counts.note.count("statistics") <= 1
 
 
 def test_batche_on_mini_imagenet_counts_as_the_paper():

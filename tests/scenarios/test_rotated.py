@@ -47,6 +47,7 @@ def test_a_full_turn_in_other_steps() -> None:
     digits = load("digits")
     assert [task.name for task in rotated(digits, step=90)] == ["rotate-000", "rotate-090", "rotate-180", "rotate-270"]
     assert len(rotated(digits, step=22.5)) == 16
+    assert [task.factors["angle"] for task in rotated(digits, step=100)] == [0.0, 100.0, 200.0, 300.0]
     assert rotated(digits, step=22.5)[1].name == "rotate-022.500"
     half = rotated(digits, step=180)[1].test.inputs(slice(0, 4)).reshape(4, 8, 8)
     upright = rotated(digits)[0].test.inputs(slice(0, 4)).reshape(4, 8, 8)

@@ -78,8 +78,12 @@ def command(
     wanted = {"model": kind, "hidden": hidden, "weights": weights, "seed": seed, "classes": classes}
     wanted = {option: value for option, value in wanted.items() if value is not None}
     if not (model / "model.json").exists() and not resume:
-        _make(model, task, x, y, validation, wanted)
+        if start not in (None, "nearest"):
+            raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
+        _make(model, task, x, y, validation, wanted, recipe=recipe.value, batches=batches, epochs=epochs)
     with _open(model, wanted) as learner:
+        if task in learner.bank and not (resume or replace):
+            raise ConfigError(f'task "{task}" is in {model} already: --resume goes on, --replace starts anew')
         try:
             context = learner.learn(
                 task,
@@ -121,14 +125,18 @@ def command(
     )
 
 
-def _make(folder: Path, task: str, x: Any, y: Any, validation: float | None, wanted: dict[str, Any]) -> None:
+def _make(
+    folder: Path, task: str, x: Any, y: Any, validation: float | None, wanted: dict[str, Any], **length: Any
+) -> None:
     """Make a model folder sized for the data, once it is sure that the data can be learned with it."""
     from crwn.inputs import classes_of, plain_labels
     from crwn.learner import Learner
+    from crwn.lessons import plan
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} is there but is not a model folder: choose another path")
     network = _network(x[0].size, len(classes_of(plain_labels(y))), wanted)
+    plan(network, **length)
     Learner(network).check_lesson(task, x, y, validation=validation)
     Learner(network, bank=folder).close()
 
@@ -144,9 +152,13 @@ def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
     for option, value in wanted.items():
         kept = made.get(option)
         if (set(kept) != {value}) if isinstance(kept, list) else (kept != value):
-            raise ConfigError(
-                f"{folder} was made with --{option} {kept}, not {value}: leave the option out, or choose another folder"
-            )
+            with Learner.load(folder) as learner:
+                hint = (
+                    "leave the option out, or choose another folder"
+                    if len(learner.bank)
+                    else "it has no tasks yet: delete it to make it anew"
+                )
+            raise ConfigError(f"{folder} was made with --{option} {kept}, not {value}: {hint}")
     return Learner.load(folder)
 
 

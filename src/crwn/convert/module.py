@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Sequence
-from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -17,15 +16,23 @@ from crwn import weights as frozen_weights
 from crwn.convert.kept import stamp
 from crwn.convert.layers import ConvertedLinear, WeightModulation, random_weight
 from crwn.convert.report import report
-from crwn.convert.targets import Chosen, Target, cannot, check_untied, check_whole, find_targets
+from crwn.convert.targets import (
+    EMBEDDINGS,
+    NORMS,
+    Chosen,
+    Target,
+    cannot,
+    check_untied,
+    check_whole,
+    find_targets,
+    fits_layer,
+)
 from crwn.errors import ConfigError, ModelError
 from crwn.layers import MODULATIONS
 
 LEARNABLE = ("bias", "norm", "embedding")
 METHODS = ("auto", "parametrize", "layers")
 WEIGHTS = ("random", "keep")
-NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
-EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
 # These read their layers' weights themselves instead of calling the layers.
 READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
@@ -52,7 +59,7 @@ def neuromodulate(
         weights: "random" makes the frozen weights from the seed, resets their biases and the gains of normalisation
             layers, and draws embeddings from the seed; "keep" freezes the module's own, for pretrained backbones.
         include, exclude: names (patterns like "encoder.*" allowed) or types of layers to modulate, or not to; what
-            is not modulated keeps weights and biases, and so do normalisation and embedding layers excluded by name.
+            is not modulated keeps weights and biases, and so do normalisation and embedding layers that are excluded.
         learn: what else a task learns: "bias", "norm" (gains and biases of normalisation layers), "embedding".
         method: "parametrize" modulates weights in place, "layers" puts faster layers of our own in the place of
             Linear layers; "auto" does that where nothing but the layer itself reads its weight.
@@ -126,7 +133,7 @@ def _reset(module: nn.Module, seed: int, targets: Sequence[Target], exclude: Cho
         values: dict[str, float] = {}
         if id(part) in owners:
             values = {"bias": 0.0, "in_proj_bias": 0.0}
-        elif any(isinstance(pattern, str) and fnmatchcase(name, pattern) for pattern in exclude):
+        elif any(fits_layer(name, part, pattern) for pattern in exclude):
             continue
         elif isinstance(part, NORMS):
             values = {"weight": 1.0, "bias": 0.0, "running_mean": 0.0, "running_var": 1.0}

@@ -17,6 +17,10 @@ from crwn.layers import Modulated
 
 Chosen = Sequence[str | type[nn.Module]]
 
+NORMS = (_NormBase, nn.LayerNorm, nn.GroupNorm, nn.RMSNorm)
+EMBEDDINGS = (nn.Embedding, nn.EmbeddingBag)
+KEPT = (*NORMS, *EMBEDDINGS)
+
 
 @dataclass(frozen=True)
 class Target:
@@ -42,7 +46,8 @@ def find_targets(module: nn.Module, include: Chosen | None, exclude: Chosen | No
     found = list(_candidates(module))
     for label, patterns in (("include", include or ()), ("exclude", exclude or ())):
         for pattern in patterns:
-            if not any(_fits(target, pattern) for target in found):
+            known = any(_fits(target, pattern) for target in found)
+            if not known and not (label == "exclude" and leaves_alone(module, pattern)):
                 shown = pattern if isinstance(pattern, str) else pattern.__name__
                 names = ", ".join(dict.fromkeys(target.layer for target in found)) or "none"
                 raise ConfigError(f'{label} names "{shown}", which fits no layer to modulate (there are: {names})')
@@ -58,6 +63,15 @@ def find_targets(module: nn.Module, include: Chosen | None, exclude: Chosen | No
         if parametrize.is_parametrized(target.owner, target.tensor) or target.tensor not in target.owner._parameters:
             raise ModelError(f'the weight of layer "{target.layer}" has a parametrization of its own: remove it first')
     return chosen
+
+
+def leaves_alone(module: nn.Module, pattern: str | type[nn.Module]) -> bool:
+    """Whether the pattern is of a normalisation or embedding layer, which can be kept as it is."""
+    return any(fits_layer(name, part, pattern) for name, part in module.named_modules() if isinstance(part, KEPT))
+
+
+def fits_layer(name: str, part: nn.Module, pattern: str | type[nn.Module]) -> bool:
+    return fnmatchcase(name, pattern) if isinstance(pattern, str) else isinstance(part, pattern)
 
 
 def _fits(target: Target, pattern: str | type[nn.Module]) -> bool:

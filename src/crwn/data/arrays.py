@@ -27,9 +27,9 @@ def read_arrays(path: Path) -> LabelledArrays:
     """The arrays in a file (or in a folder with `x.npy` and `y.npy`), checked."""
     if path.is_dir():
         parts = {part: _load_npy(file) for part in _PARTS if (file := path / f"{part}.npy").is_file()}
-    elif path.suffix == ".npz":
+    elif path.suffix.lower() == ".npz":
         parts = _load_npz(path)
-    elif path.suffix == ".npy":
+    elif path.suffix.lower() == ".npy":
         labels = path.with_name(path.stem[:-1] + "y.npy")
         if path.stem != "x" and not path.stem.endswith("_x"):
             raise DataError(f"{path} must be named x.npy or NAME_x.npy, with its labels beside it in {labels.name}")
@@ -77,9 +77,13 @@ def check_labels(y: Array, rows: int, where: str) -> Array:
     if y.dtype.kind == "f":
         if not np.isfinite(y).all():
             raise DataError(f"{where} has {int((~np.isfinite(y)).sum())} NaN or infinite labels: remove them")
-        return y.astype(np.int64) if (y == np.rint(y)).all() else y
+        whole = (y == np.rint(y)).all() and (np.abs(y) < 2**53).all()  # beyond, floats skip integers
+        return y.astype(np.int64) if whole else y
     if y.dtype.kind == "S":
-        return np.char.decode(y, "utf-8")
+        try:
+            return np.char.decode(y, "utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"{where} has labels that are not UTF-8 text ({error.reason}): decode them first") from None
     if y.dtype.kind not in "buiU":
         raise DataError(f"{where} holds {y.dtype} labels: use integers or text")
     return y
@@ -119,6 +123,7 @@ def _load_csv(path: Path) -> dict[str, Array]:
         raise DataError(f"{path} cannot be read as CSV ({error})") from None
     if not lines:
         raise DataError(f"{path} has no rows below its header")
+    _check_widths(lines, len(header), path)
     columns = [at for at, column in enumerate(header) if column != "label"]
     try:
         x = np.loadtxt(lines, dtype=np.float32, delimiter=",", comments=None, usecols=columns, quotechar='"', ndmin=2)
@@ -128,11 +133,25 @@ def _load_csv(path: Path) -> dict[str, Array]:
         y = np.loadtxt(lines, dtype=str, delimiter=",", comments=None, usecols=label, quotechar='"', ndmin=1)
     except ValueError as error:
         raise DataError(f"{path}: {str(error).rstrip('.')} (rows count from 0 below the header)") from None
-    return {"x": x, "y": _as_integers(np.char.strip(y))}
+    y = np.char.strip(y)
+    if (y == "").any():
+        raise DataError(f"{path}: row {int((y == '').argmax())} below the header has no label: give every row one")
+    return {"x": x, "y": _as_integers(y)}
+
+
+def _check_widths(lines: list[str], columns: int, path: Path) -> None:
+    """Every row has as many fields as the header: NumPy looks only at the columns it is asked for."""
+    for number, line in enumerate(lines):
+        fields = line.count(",") + 1 if '"' not in line else len(next(csv.reader([line])))
+        if fields != columns:
+            raise DataError(
+                f"{path}: row {number} below the header has {fields} fields, the header names {columns} columns "
+                "(rows count from 0)"
+            )
 
 
 def _as_integers(labels: Array) -> Array:
     try:
         return labels.astype(np.int64)
-    except ValueError:
+    except (ValueError, OverflowError):
         return labels

@@ -21,7 +21,6 @@ METHODS: tuple[tuple[str, str, str, dict[str, str]], ...] = (
     ("FlyNet", "flynet", "10d", {}),
     ("fine-tuning", "finetune", "256", {}),
 )
-MODEL = "turned.crwn"
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ def tell(out: Path, *, watcher: Watcher | None = None, data: str | None = None) 
             folders[label] = config.folder(out / "runs")
             results[label] = run(config, folders[label], watcher=watcher)
     collection = from_run(folders["NeuroModNet"])
-    model = _keep(out / MODEL, collection, image_set, results["NeuroModNet"])
+    model = _keep(out / f"turned-{image_set.name}.crwn", collection, image_set, results["NeuroModNet"])
     return Story(out, image_set.name, results, model, collection, offline)
 
 

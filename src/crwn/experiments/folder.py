@@ -85,11 +85,13 @@ class RunFolder:
         asked, there = config.identity(), record["run"]
         if config.tasks is None and record["chosen"].get("all_tasks"):
             asked["tasks"] = None  # as many as there were, which may be fewer than usual
+        # A size that was not given is whatever the run chose; tasks that were not given are all there are.
+        free = {"size"} | ({"tasks"} if record["chosen"].get("all_tasks", True) else set())
         for key in sorted({*asked, *there}):
-            # A number of tasks or a size that was not given is whatever the run chose.
-            if asked.get(key) != there.get(key) and not (asked.get(key) is None and key in ("tasks", "size")):
+            if asked.get(key) != there.get(key) and not (asked.get(key) is None and key in free):
+                here = "all" if key == "tasks" and asked.get(key) is None else repr(asked.get(key))
                 raise ConfigError(
-                    f"{self.path} holds another run ({key} is {there.get(key)!r} there, {asked.get(key)!r} here): "
+                    f"{self.path} holds another run ({key} is {there.get(key)!r} there, {here} here): "
                     "give another --out, or delete the folder"
                 )
         threads = record["chosen"].get("threads")
@@ -113,6 +115,8 @@ class RunFolder:
             data = (self.path / "metrics.jsonl").read_bytes()
         except FileNotFoundError:
             return []
+        except OSError as error:
+            self.damaged(f"metrics.jsonl cannot be read ({error.strerror})")
         whole = data.split(b"\n")[:-1]
         lines: list[dict[str, Any]] = []
         for number, text in enumerate(whole):

@@ -50,10 +50,14 @@ def run(
     """
     watcher = watcher or Watcher()
     files = RunFolder(folder)
-    if files.holds(config) and (done := files.result()) is not None:
+    done = files.result() if files.holds(config) else None
+    if done is not None and not config.scenario.endswith(".toml"):
         return done
     # Names and options are checked before any folder is made.
     work = _Work(config, files, watcher, deadline, callbacks)
+    if done is not None:
+        work.check_data()  # a file's data are the user's own, and may have changed since
+        return done
     with files.locked():
         return work.do()
 
@@ -118,6 +122,15 @@ class _Work:
         self.files.finish(result)
         return result
 
+    def check_data(self) -> None:
+        """Refuse a folder whose tasks are not the scenario's, or have other data by now."""
+        record = self.files.record()
+        assert record is not None
+        if record["chosen"]["tasks"] != [task.name for task in self.bench.scenario]:
+            self.files.damaged("its tasks are not those of the scenario")
+        if record["chosen"].get("data") not in (None, self._data):
+            self.files.damaged("the data of its tasks are not what they were when it began")
+
     @cached_property
     def _data(self) -> list[str]:
         from crwn.experiments.bench import data_digest
@@ -161,10 +174,9 @@ class _Work:
         """The lines that count, with the method put back to where they end."""
         lines = self.files.lines()
         names = [task.name for task in self.bench.scenario]
-        if record["chosen"]["tasks"] != names or len(lines) > len(names):
-            self.files.damaged("its tasks are not those of the scenario")
-        if record["chosen"].get("data") not in (None, self._data):
-            self.files.damaged("the data of its tasks are not what they were when it began")
+        self.check_data()
+        if len(lines) > len(names):
+            self.files.damaged(f"it has {len(lines)} tasks, the scenario {len(names)}")
         # A group counts as a whole: the kill may have come between its lines.
         ends = [0] + [group[-1] + 1 for group in self._groups(record)]
         lines = lines[: max(end for end in ends if end <= len(lines))]

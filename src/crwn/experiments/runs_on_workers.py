@@ -56,7 +56,8 @@ def runs_on_workers(
     until = None if deadline is None else time.time() + deadline - time.monotonic()
     pieces = []
     for config, folder in runs:
-        alone = config.model_copy(update={"engine": "local", "threads": threads})
+        begun = RunFolder(folder).record() is not None  # then it goes on with the threads it was begun with
+        alone = config.model_copy(update={"engine": "local", "threads": None if begun else threads})
         here = engine == "processes"
         pieces.append(RunPiece(alone, until, folder.resolve() if here else None, {} if here else files_of(folder)))
     for number, done in worker_engine(engine, address, threads).each(do_run, pieces, callbacks=callbacks):

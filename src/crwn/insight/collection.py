@@ -107,7 +107,12 @@ def from_run(folder: Path) -> Collection:
     said = {key: value for key, value in record["run"].items() if key != "scenario_sha256"}
     if "scenario_sha256" in record["run"]:
         said["scenario"] = shlex.split(record["command"])[2]
-    bench = build(make_config(**said))
+        if not Path(said["scenario"]).is_file():
+            raise ConfigError(f"the run in {folder} is of {said['scenario']}, not to be found from here")
+    config = make_config(**said)
+    if config.identity().get("scenario_sha256") != record["run"].get("scenario_sha256"):
+        raise ConfigError(f"{said['scenario']} has changed since the run in {folder}: its tasks may be others now")
+    bench = build(config)
     lines = files.lines()
     tasks = list(bench.scenario)[: len(lines)]
     states = [

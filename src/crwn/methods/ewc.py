@@ -80,9 +80,7 @@ class EWC(OneNetwork):
         own = float_bytes(kept_numbers(self.model) - weights)
         note = "all tasks train the same weights; weights, Fisher and centre in float32, spread over the tasks"
         note += statistics_note(self.model)
-        return Counts(
-            weights, 3 * weights / tasks, float_bytes(3 * weights) // tasks + own, note + statistics_note(self.model)
-        )
+        return Counts(weights, 3 * weights / tasks, float_bytes(3 * weights) // tasks + own, note)
 
     def shared_state(self) -> dict[str, Tensor]:
         held = {f"fisher/{name}": value for name, value in self.fisher.items()}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from crwn.checkpoint import Checkpoint
 from crwn.layers import learned_numbers
-from crwn.methods.independent import float_bytes
+from crwn.methods.independent import float_bytes, kept_numbers
 from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
@@ -44,4 +44,4 @@ class MTL(OneNetwork):
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)
         note = "one network for all tasks: a further task trains all weights again; float32, spread over the tasks"
-        return Counts(weights, weights / tasks, float_bytes(weights) // tasks, note)
+        return Counts(weights, weights / tasks, float_bytes(kept_numbers(self.model)) // tasks, note)

@@ -38,7 +38,7 @@ class Replay(OneNetwork):
         super().__init__(scenario, size=size, seed=seed, options=options)
         self.tasks = {task.name: task for task in scenario}
         self.kept: dict[str, tuple[Tensor, Tensor]] = {}  # raw rows and labels of every task, in the order learned
-        self._share(1)
+        self._share(len(scenario))  # too small a buffer is told now, not after hours
 
     @property
     def settings(self) -> Options:
@@ -92,9 +92,7 @@ class Replay(OneNetwork):
         buffer = self.settings.buffer_bytes
         note = f"all tasks train the same weights; float32, and {buffer:,} bytes of rows, all spread over the tasks"
         note += statistics_note(self.model)
-        return Counts(
-            weights, weights / tasks, (float_bytes(weights) + buffer) // tasks + own, note + statistics_note(self.model)
-        )
+        return Counts(weights, weights / tasks, (float_bytes(weights) + buffer) // tasks + own, note)
 
     def shared_state(self) -> dict[str, Tensor]:
         state = super().shared_state()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from crwn.data import ImageSet
@@ -34,7 +35,7 @@ def rotated(
         raise ConfigError(f"{name} needs images, but {image_set.name!r} has plain rows of {image_set.features} numbers")
     if not 0 < step < 360:
         raise ConfigError(f"{name} cannot turn by {step} degrees from task to task: give more than 0 and less than 360")
-    most = max(1, int(360 / step + 1e-9))
+    most = math.ceil(360 / step - 1e-9)
     train, test = image_set.x_train.flatten(1), image_set.x_test.flatten(1)  # views, shared by all tasks
     made = []
     for k in range(count_tasks(tasks, usual=most, most=most, scenario=name)):
