@@ -357,3 +357,9 @@ def test_int8_stacks_take_a_quarter_of_the_memory() -> None:
     sizes = {store: ContextStack.from_contexts(many, store=store).bytes for store in STORES}
     assert sizes["int8"] < 0.26 * sizes["float32"]
     assert sizes["float16"] < 0.51 * sizes["float32"]
+
+
+def test_a_context_is_shown_in_one_line() -> None:
+    context = Context("t", {"v": torch.zeros(1200)}, ("a", "b"), "m", info={"training_accuracy": 98.44})
+    assert repr(context) == "Context('t', 2 classes, 1,200 numbers, 98.4% right on its own rows)"
+    assert repr(Context("t", {"v": torch.zeros(3)}, ("a",), "m")) == "Context('t', 1 classes, 3 numbers)"

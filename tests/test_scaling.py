@@ -150,3 +150,15 @@ def test_going_on_keeps_the_columns(taught: crwn.Learner, wines: tuple[np.ndarra
     before = taught.context("raw").info["scaling"]
     taught.learn("raw", wines[0] * 2, wines[1], batches=1, resume=True, progress=False)
     assert taught.context("raw").info["scaling"] == before
+
+
+def test_a_small_column_among_few_is_seen() -> None:
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(400, 3, generator=random) * torch.tensor([30.0, 0.3, 10.0])
+    std = measure_scaling(x)[1]
+    assert isinstance(std, tuple)
+    assert std == pytest.approx((30, 0.3, 10), rel=0.2)
+    assert isinstance(measure_scaling(x[:, [0, 2]])[1], float)
+    border = torch.rand(400, 49, generator=random)
+    border[:, :7] *= 0.01  # pixels at the border are small, and stay so
+    assert isinstance(measure_scaling(border)[1], float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -124,8 +125,9 @@ class Learner(Closing):
         replace: bool = False,
         progress: bool = True,
         callbacks: Sequence[Callback] = (),
+        info: Mapping[str, Any] | None = None,
     ) -> Context:
-        """Learn one task and keep its context; labels may be any hashable values.
+        """Learn one task and keep its context; labels may be text, numbers, True, False, None, or tuples of these.
 
         Args:
             x, y: rows and labels: arrays, tensors, or a Dataset or DataLoader of pairs as `x` alone.
@@ -133,10 +135,11 @@ class Learner(Closing):
             recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
             start: "nearest" starts from the context that fits the data best, a task's name from that task's.
             resume: go on from the context the task has. replace: start anew in its place.
+            info: facts of your own that the context keeps among its own (`context.info`).
         """
         self._check_free([task], resume=resume, replace=replace)
         old = self.bank.get(task) if resume else None
-        lesson = self._lesson(task, x, y, sample_weight, validation, old)
+        lesson = dataclasses.replace(self._lesson(task, x, y, sample_weight, validation, old), info=dict(info or {}))
         plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
         begin = self._beginning(lesson, start, old)
         (context,) = self._teaching.teach(

@@ -47,6 +47,7 @@ class Lesson:
         logits = predict_logits(model, learned.tensors, sample, classes=self.task.classes)
         right = round(100 * accuracy(logits, sample.labels(slice(None))), 2)
         facts = {
+            **self.info,
             "rows": len(self.task.rows),
             "batches": learned.steps,
             "loss": round(learned.loss, 6),
@@ -55,7 +56,6 @@ class Lesson:
             "own_entropy": own_entropy(logits),
             "sketch": make_sketch(sample.inputs(slice(None))),
             "training_accuracy" if held is None else "accuracy": right,
-            **self.info,
         }
         return Context(self.task.name, learned.tensors, self.classes, fingerprint, now(), facts)
 

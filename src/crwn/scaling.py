@@ -15,8 +15,10 @@ Scale = float | tuple[float, ...]  # one for all numbers of a row, or one for ea
 Scaling = tuple[Scale, Scale]
 NO_SCALING: Scaling = (0.0, 1.0)
 SAMPLE = 10_000
-# A table whose largest column is ten times the middle one has columns of different units. Pixels never look so.
+# A table whose largest column is ten times the middle one has columns of different units. Pixels never look so; and
+# so few columns are no pixels, of which some at the border are always small: there the smallest column counts.
 UNLIKE = 10.0
+FEW = 32
 
 
 def measure_scaling(x: Tensor) -> Scaling:
@@ -44,8 +46,14 @@ def overall_scaling(x: Tensor) -> tuple[float, float]:
 
 def _columns_differ(sample: Tensor) -> bool:
     sizes = sample.abs().amax(dim=0)
-    varied = sizes[(sample != sample[0]).any(dim=0)]
-    return len(varied) > 1 and float(sizes.max()) > UNLIKE * float(varied.median())
+    changing = (sample != sample[0]).any(dim=0)
+    varied = sizes[changing]
+    if len(varied) < 2:
+        return False
+    if len(sizes) >= FEW:
+        return float(sizes.max()) > UNLIKE * float(varied.median())
+    spread = sample[:, changing].std(dim=0, correction=0)
+    return any(float(values.max()) > UNLIKE * float(values.min()) for values in (varied, spread))
 
 
 def _short(values: Tensor) -> tuple[float, ...]:

@@ -144,3 +144,20 @@ def _is_learning(pid: int) -> bool:
 def hear_ctrl_c() -> None:
     """Also where the tests run in the background of a shell, which makes its children deaf to it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_an_interrupted_import_is_an_interruption(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted() -> None:
+        try:
+            raise KeyboardInterrupt
+        except KeyboardInterrupt as error:
+            raise RuntimeError("Error calling __set_name__") from error
+
+    for stop in (interrupted, lambda: (_ for _ in ()).throw(KeyboardInterrupt)):
+        monkeypatch.setattr("crwn.cli.app", stop if stop is interrupted else lambda stop=stop: next(stop()))
+        with pytest.raises(SystemExit) as caught:
+            main()
+        assert caught.value.code == 1
+        assert capsys.readouterr().err == "error: stopped; everything finished before is kept\n"

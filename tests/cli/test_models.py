@@ -155,7 +155,7 @@ def test_tasks_and_forget(crwn: Crwn, model: Path) -> None:
     table = crwn("tasks", model, "--limit", 1)
     assert "down" in table
     assert "2 tasks in" in table
-    assert crwn("forget", model, "down") == f'forgot "down"; 1 tasks left in {model}\n'
+    assert crwn("forget", model, "down") == f'forgot "down"; 1 task left in {model}\n'
     assert crwn("tasks", model, "--json")["count"] == 1
     assert '"down"' in crwn("forget", model, "down", fails=True)
 
@@ -234,3 +234,27 @@ def test_in_a_process_of_its_own_progress_stays_off_stdout(files: Path, tmp_path
     words = [program, "predict", str(tmp_path / "m.crwn"), str(files / "test.npz"), "--json"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert json.loads(done.stdout)["accuracy"] > 75
+
+
+def test_columns_of_a_table_are_found_by_name(crwn: Crwn, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 3)) * [30, 0.3, 10] + [100, 1, 40]
+    label = np.where(rows[:, 1] > 1, "buys", "leaves")
+    frame = {"price": rows[:, 0], "visits": rows[:, 1], "age": rows[:, 2], "label": label}
+
+    def write(name: str, columns: list[str]) -> Path:
+        lines = [
+            ",".join(columns),
+            *(",".join(map(str, line)) for line in zip(*(frame[c] for c in columns), strict=True)),
+        ]
+        (tmp_path / name).write_text("\n".join(lines) + "\n")
+        return tmp_path / name
+
+    shop = tmp_path / "shop.crwn"
+    learned = crwn("learn", shop, "north", write("north.csv", [*frame]), "--hidden", 256, "--batches", 200, "--json")
+    assert learned["training_accuracy"] > 95
+    told = crwn("predict", shop, write("same.csv", ["price", "visits", "age"]), "--task", "north", "--json")
+    other = crwn("predict", shop, write("turned.csv", ["age", "label", "price", "visits"]), "--json")
+    assert told["predictions"] == other["predictions"]
+    assert other["accuracy"] > 95
+    said = crwn("predict", shop, write("less.csv", ["price", "age"]), "--task", "north", fails=True)
+    assert "it lacks 'visits'; give price, visits, age" in said

@@ -106,7 +106,11 @@ def test_a_truncated_npz_is_refused(tmp_path: Path, keep: int) -> None:
         ("label\n1\n", "has no columns beside 'label'"),
         ("a,label\n", "has no rows"),
         ("a,label,label\n1,2,3\n", "2 columns named 'label'"),
-        ("a,label\nred,1\n", "could not convert string 'red' to float32 at row 0"),
+        ("a,label\nred,1\n", "'red' is not a number in column 'a', row 0 below the header"),
+        ("a,b,label\n1,2,x\n1,,y\n", "there is nothing in column 'b', row 1 below the header"),
+        ("a,kind\n1,red\n", "'red' is not a number in column 'kind', row 0 .*; no column is named 'label'"),
+        ("a;b;label\n1;2;3\n", "looks separated by ';'"),
+        ("1.5,2\n3,4\n", "has numbers in its first line"),
         ("a,b,label\n1,2,3\n1,2\n", "row 1 below the header has 2 fields, the header names 3 columns"),
         ("a,b,label\n1,0.5,0.6,7\n", "row 0 below the header has 4 fields, the header names 3 columns"),
         ('a,label\n1,"x, y",2\n', "row 0 below the header has 3 fields, the header names 2 columns"),
@@ -141,3 +145,12 @@ def test_endings_may_be_capitals(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", x=X, y=[0, 1, 0, 1])
     (tmp_path / "a.npz").rename(tmp_path / "A.NPZ")
     assert np.array_equal(read_arrays(tmp_path / "A.NPZ").x, X)
+
+
+def test_columns_have_names_where_the_file_gives_them(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("price,label,age\n1,x,3\n")
+    assert read_arrays(tmp_path / "a.csv").columns == ("price", "age")
+    (tmp_path / "b.csv").write_text("0,1\n1,3\n")
+    assert read_arrays(tmp_path / "b.csv").columns == ("0", "1")
+    np.savez(tmp_path / "a.npz", x=X)
+    assert read_arrays(tmp_path / "a.npz").columns is None

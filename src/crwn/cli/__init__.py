@@ -13,6 +13,8 @@ from crwn import __version__
 from crwn.cli import atlas, bench, data, demo, export, learn, predict, report, reproduce, run, serve, tasks
 from crwn.errors import CRWNError
 
+STOPPED = "stopped; everything finished before is kept"
+
 
 class _Commands(TyperGroup):
     """Commands whose interruption is told like any other error; Typer itself would end without a word."""
@@ -21,7 +23,7 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise CRWNError("stopped; everything finished before is kept") from error
+            raise CRWNError(STOPPED) from error
 
 
 app = typer.Typer(
@@ -70,22 +72,33 @@ def main() -> None:
         sys.argv.remove("--debug")
     try:
         app()
-    except Exception as error:
+    except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
         _tell(error)
         sys.exit(1)
 
 
-def _tell(error: Exception) -> None:
+def _tell(error: BaseException) -> None:
     if isinstance(error, BrokenPipeError):
         # The reader went away (`crwn tasks ... | head`): there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
-    if isinstance(error, MemoryError):
+    if _interrupted(error):
+        text = STOPPED
+    elif isinstance(error, MemoryError):
         text = "not enough memory: use a smaller model or fewer rows"
     elif isinstance(error, CRWNError | OSError):
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error}: crwn did not expect this; --debug shows where it happened"
     print("error:", " ".join(text.split()), file=sys.stderr)
+
+
+def _interrupted(error: BaseException | None) -> bool:
+    """Whether Ctrl-C is behind an error: where it meets an import, libraries raise something of their own."""
+    while error is not None and not isinstance(error, CRWNError):
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

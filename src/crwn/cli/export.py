@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson, ModelFolder
+from crwn.cli.options import AsJson, ModelFolder, counted
 from crwn.errors import ConfigError
 
 EPILOG = "Example: crwn export digits.crwn upright upright.safetensors"
@@ -51,7 +51,9 @@ def import_context(
 
     context = Context.load(file)
     with Learner.load(model) as learner:
+        if context.name in learner.bank and not replace:
+            raise ConfigError(f'task "{context.name}" is in {model} already: --replace puts this one in its place')
         learner.add(context, replace=replace)
         count = len(learner.bank)
     facts = {"model": str(model), "task": context.name, "tasks": count}
-    typer.echo(json.dumps(facts) if as_json else f'added "{context.name}"; {count:,} tasks in {model} now')
+    typer.echo(json.dumps(facts) if as_json else f'added "{context.name}"; {counted(count, "task")} in {model} now')

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson, DataFile, ModelFolder
+from crwn.cli.options import AsJson, DataFile, ModelFolder, counted
 from crwn.errors import ConfigError, CRWNError
 
 if TYPE_CHECKING:
@@ -69,10 +69,10 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Teach a task from a data file; a model folder that is not there is made, sized for the data."""
-    from crwn.data import progress_bar, read_labelled
+    from crwn.data import progress_bar, read_table
 
     with progress_bar() as progress:
-        x, y = read_labelled(data, progress=progress)
+        x, y, columns = read_table(data, progress=progress)
     if y is None:
         raise ConfigError(f"{data} has no labels: learning needs a label for each row (y in .npz, `label` in a CSV)")
     wanted = {"model": kind, "hidden": hidden, "weights": weights, "seed": seed, "classes": classes}
@@ -96,6 +96,7 @@ def command(
                 resume=resume,
                 replace=replace,
                 start=start,
+                info=None if columns is None else {"columns": list(columns)},
             )
         except KeyboardInterrupt:
             raise CRWNError(
@@ -121,8 +122,10 @@ def command(
     typer.echo(
         f'learned "{task}": {facts["rows"]:,} rows, {len(context.classes)} classes, {facts["batches"]:,} batches in '
         f"{facts['seconds']:.1f} s, {facts['training_accuracy']:.1f}% right on these rows\n"
-        f"kept {facts['params']:,} numbers ({size:,} bytes) in {model}, which has {facts['tasks']:,} tasks now"
+        f"kept {facts['params']:,} numbers ({size:,} bytes) in {model}, which has {counted(facts['tasks'], 'task')} now"
     )
+    if validation is None:
+        typer.echo("hint: --validation 0.1 holds rows out and tells how many of those are right", err=True)
 
 
 def _make(

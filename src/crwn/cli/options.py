@@ -16,3 +16,12 @@ DataFile = Annotated[
         help="`.npz` with x and y; a CSV with a `label` column; a folder or zip of images, one folder per class.",
     ),
 ]
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "task"), counted(1200, "task")
+    ('1 task', '1,200 tasks')
+    """
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

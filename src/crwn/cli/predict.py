@@ -19,13 +19,17 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Predict the labels of a file's rows: one line per row, or JSON with the accuracy where the file has labels."""
-    from crwn.data import progress_bar, read_labelled
+    from crwn.data import in_order, progress_bar, read_table
     from crwn.learner import Learner
 
     with progress_bar() as progress:
-        x, y = read_labelled(data, progress=progress)
+        x, y, columns = read_table(data, progress=progress)
     with Learner.load(model) as learner:
         ranked = None
+        named = [task] if task is not None else learner.bank.names(limit=1)
+        learned_from = learner.context(named[0]).info.get("columns") if named else None
+        if columns is not None and learned_from is not None:
+            x = in_order(x, columns, learned_from, str(data))
         if task is None:
             names = learner.bank.names(limit=2)
             if len(names) == 1:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crwn.cli.options import AsJson, ModelFolder
+from crwn.cli.options import AsJson, ModelFolder, counted
 
 EPILOG = "Example: crwn tasks digits.crwn --prefix site-"
 FORGET_EPILOG = "Example: crwn forget digits.crwn upright"
@@ -46,14 +46,20 @@ def command(
 
     rows = []
     for one in entries:
-        known = one.info.get("accuracy")  # percent, on rows held out
-        accuracy = f"{known:.1f}%" if isinstance(known, int | float) else ""
+        accuracy = _accuracy(one.info.get("accuracy"), one.info.get("training_accuracy"))
         numbers = [f"{number:,}" for number in (len(one.classes), one.numbers, one.bytes)]
         rows.append([one.name, *numbers, accuracy, one.created[:19].replace("T", " ")])
     if rows:
         typer.echo(aligned(["task", "classes", "numbers", "bytes", "accuracy", "learned (UTC)"], rows))
     more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
-    typer.echo(f"{count:,} tasks in {model}{more}")
+    typer.echo(f"{counted(count, 'task')} in {model}{more}")
+
+
+def _accuracy(held_out: object, own: object) -> str:
+    """Percent right on rows held out; on a task's own rows where there were none."""
+    if isinstance(held_out, int | float):
+        return f"{held_out:.1f}%"
+    return f"{own:.1f}% (own rows)" if isinstance(own, int | float) else ""
 
 
 def forget(
@@ -72,4 +78,4 @@ def forget(
     if as_json:
         typer.echo(json.dumps({"model": str(model), "forgot": task, "tasks": left}))
     else:
-        typer.echo(f'forgot "{task}"; {left:,} tasks left in {model}')
+        typer.echo(f'forgot "{task}"; {counted(left, "task")} left in {model}')

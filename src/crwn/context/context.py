@@ -25,6 +25,8 @@ from crwn.files import write_whole
 FORMAT = 1
 LONGEST_NAME = 200
 
+_ACCURACIES = (("accuracy", "right on rows held out"), ("training_accuracy", "right on its own rows"))
+
 to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 _EMPTY_CHECKSUM = "0" * 64
@@ -101,6 +103,11 @@ class Context:
 
     def __hash__(self) -> int:
         return hash(self.checksum)
+
+    def __repr__(self) -> str:
+        """One line: what it holds is thousands of numbers."""
+        known = next((f", {self.info[key]:.1f}% {of}" for key, of in _ACCURACIES if key in self.info), "")
+        return f"Context({self.name!r}, {len(self.classes)} classes, {self.numbers:,} numbers{known})"
 
     @property
     def numbers(self) -> int:

@@ -1,6 +1,7 @@
 """Data sets: where they come from, and the cache that keeps them."""
 
-from crwn.data.files import read_labelled
+from crwn.data.columns import in_order
+from crwn.data.files import read_labelled, read_table
 from crwn.data.image_set import ImageSet
 from crwn.data.own import read_image_set
 from crwn.data.progress import Progress, progress_bar
@@ -15,5 +16,7 @@ __all__ = [
     "load",
     "progress_bar",
     "read_image_set",
+    "in_order",
     "read_labelled",
+    "read_table",
 ]

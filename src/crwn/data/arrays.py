@@ -21,10 +21,12 @@ class LabelledArrays:
     y: Array | None
     x_test: Array | None = None
     y_test: Array | None = None
+    columns: tuple[str, ...] | None = None  # names, where the file has them
 
 
 def read_arrays(path: Path) -> LabelledArrays:
     """The arrays in a file (or in a folder with `x.npy` and `y.npy`), checked."""
+    columns: tuple[str, ...] | None = None
     if path.is_dir():
         parts = {part: _load_npy(file) for part in _PARTS if (file := path / f"{part}.npy").is_file()}
     elif path.suffix.lower() == ".npz":
@@ -35,7 +37,7 @@ def read_arrays(path: Path) -> LabelledArrays:
             raise DataError(f"{path} must be named x.npy or NAME_x.npy, with its labels beside it in {labels.name}")
         parts = {"x": _load_npy(path)} | ({"y": _load_npy(labels)} if labels.is_file() else {})
     else:
-        parts = _load_csv(path)
+        parts, columns = _load_csv(path)
     if "x" not in parts:
         raise DataError(f"{path} has no array 'x' (it has: {', '.join(sorted(parts)) or 'none'})")
     if ("x_test" in parts) != ("y_test" in parts):
@@ -49,7 +51,7 @@ def read_arrays(path: Path) -> LabelledArrays:
         raise DataError(
             f"{path}: rows of x are {parts['x'].shape[1:]}, those of x_test {parts['x_test'].shape[1:]}: they differ"
         )
-    return LabelledArrays(parts["x"], parts.get("y"), parts.get("x_test"), parts.get("y_test"))
+    return LabelledArrays(parts["x"], parts.get("y"), parts.get("x_test"), parts.get("y_test"), columns)
 
 
 _PARTS = ("x", "y", "x_test", "y_test")
@@ -109,10 +111,15 @@ def _load_npz(path: Path) -> dict[str, Array]:
         raise DataError(f"{path} cannot be read as .npz ({error}); Python objects are never unpickled") from None
 
 
-def _load_csv(path: Path) -> dict[str, Array]:
+def _load_csv(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = [column.strip() for column in next(csv.reader(file), [])]
+            if len(header) == 1 and (other := next((sign for sign in ";\t|" if sign in header[0]), None)):
+                raise DataError(f"{path} looks separated by {other!r}: columns must have commas between them")
+            counted = header == [str(at) for at in range(len(header))]  # names that pandas gives
+            if header and not counted and all(_is_number(column) for column in header):
+                raise DataError(f"{path} has numbers in its first line: it must name the columns, the labels' 'label'")
             if not any(column != "label" for column in header):
                 raise DataError(f"{path} has no columns beside 'label': its first line must name the columns")
             if header.count("label") > 1:
@@ -125,18 +132,19 @@ def _load_csv(path: Path) -> dict[str, Array]:
         raise DataError(f"{path} has no rows below its header")
     _check_widths(lines, len(header), path)
     columns = [at for at, column in enumerate(header) if column != "label"]
+    names = tuple(header[at] for at in columns)
     try:
         x = np.loadtxt(lines, dtype=np.float32, delimiter=",", comments=None, usecols=columns, quotechar='"', ndmin=2)
         if len(columns) == len(header):
-            return {"x": x}
+            return {"x": x}, names
         label = header.index("label")
         y = np.loadtxt(lines, dtype=str, delimiter=",", comments=None, usecols=label, quotechar='"', ndmin=1)
     except ValueError as error:
-        raise DataError(f"{path}: {str(error).rstrip('.')} (rows count from 0 below the header)") from None
+        raise DataError(f"{path}: {_wrong_cell(lines, header, columns) or str(error).rstrip('.')}") from None
     y = np.char.strip(y)
     if (y == "").any():
         raise DataError(f"{path}: row {int((y == '').argmax())} below the header has no label: give every row one")
-    return {"x": x, "y": _as_integers(y)}
+    return {"x": x, "y": _as_integers(y)}, names
 
 
 def _check_widths(lines: list[str], columns: int, path: Path) -> None:
@@ -148,6 +156,25 @@ def _check_widths(lines: list[str], columns: int, path: Path) -> None:
                 f"{path}: row {number} below the header has {fields} fields, the header names {columns} columns "
                 "(rows count from 0)"
             )
+
+
+def _wrong_cell(lines: list[str], header: list[str], columns: list[int]) -> str | None:
+    """The first cell that is not a number, and where it stands."""
+    for number, row in enumerate(csv.reader(lines)):
+        for at in columns:
+            if not _is_number(row[at]):
+                what = f"{row[at].strip()!r} is not a number" if row[at].strip() else "there is nothing"
+                hint = "" if "label" in header else "; no column is named 'label', so all of them must be numbers"
+                return f"{what} in column {header[at]!r}, row {number} below the header (counted from 0){hint}"
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _as_integers(labels: Array) -> Array:

@@ -33,10 +33,16 @@ def read_labelled(path: str | Path, *, progress: Progress = silent) -> tuple[Arr
     `.npz` and `.npy` keep their kind, CSV gives float32, images uint8 `[n, H, W]` or `[n, 3, H, W]`.
     Class folders with a test split give their training images.
     """
+    x, y, _ = read_table(path, progress=progress)
+    return x, y
+
+
+def read_table(path: str | Path, *, progress: Progress = silent) -> tuple[Array, Array | None, tuple[str, ...] | None]:
+    """The same, and the names of the columns where the file has them."""
     path = Path(path)
     if holds_arrays(path):
         arrays = read_arrays(path)
-        return arrays.x, arrays.y
+        return arrays.x, arrays.y, arrays.columns
     folders = read_class_folders(path, progress)
     images, labels = folders.train
-    return images, np.array(folders.classes)[labels]
+    return images, np.array(folders.classes)[labels], None
