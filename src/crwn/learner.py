@@ -325,7 +325,10 @@ class Learner(Closing):
         return self._teaching.best_start(rows)
 
     def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
-        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed)."""
+        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed).
+
+        With few tasks the mean is largely the tasks themselves: among n, unrelated ones have about -1 / (n - 1).
+        """
         names = self.tasks
         if task not in names:
             self.bank.get(task)

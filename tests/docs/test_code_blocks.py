@@ -48,3 +48,22 @@ def test_the_site_builds_strictly(tmp_path: Path) -> None:
     index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
     assert not re.search(r'<(?:script|link|img)[^>]+(?:src|href)="https?://', index)
     shutil.rmtree(tmp_path / "site")
+
+
+@pytest.mark.slow
+def test_the_commands_on_example_tables_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The guide's section on files, with fewer batches, and what the atlas says of few tasks."""
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    section = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8").split("## From files")[1].split("## ")[0]
+    commands = [line for line in section.splitlines() if line.startswith("crwn ")]
+    assert [line.split()[1] for line in commands] == ["learn", "learn", "learn", "tasks", "predict", "atlas"]
+    told = []
+    for line in commands:
+        words = line.split()[1:] + (["--batches", "60", "--hidden", "128"] if " learn " in line else [])
+        done = subprocess.run([sys.executable, "-m", "crwn", *words], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told.append(done.stdout)
+    assert "rows held out" in told[0]
+    assert "3 tasks in shop.crwn" in told[3]
+    assert set(told[4].split()) <= {"buys", "leaves"}
+    assert "among 3, unrelated tasks have about -0.50" in told[5]

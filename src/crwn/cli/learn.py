@@ -111,6 +111,7 @@ def command(
             "rows": len(x),
             "batches": context.info["batches"],
             "training_accuracy": round(100 * accuracy, 2),
+            "accuracy": context.info.get("accuracy"),
             "params": context.numbers,
             "bytes": size,
             "seconds": context.info["seconds"],
@@ -119,9 +120,12 @@ def command(
     if as_json:
         typer.echo(json.dumps(facts))
         return
+    right = f"{facts['training_accuracy']:.1f}% right on these rows"
+    if facts["accuracy"] is not None:
+        right = f"{facts['accuracy']:.1f}% right on the rows held out"
     typer.echo(
         f'learned "{task}": {facts["rows"]:,} rows, {len(context.classes)} classes, {facts["batches"]:,} batches in '
-        f"{facts['seconds']:.1f} s, {facts['training_accuracy']:.1f}% right on these rows\n"
+        f"{facts['seconds']:.1f} s, {right}\n"
         f"kept {facts['params']:,} numbers ({size:,} bytes) in {model}, which has {counted(facts['tasks'], 'task')} now"
     )
     if validation is None:

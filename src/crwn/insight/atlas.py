@@ -32,6 +32,7 @@ from crwn.insight.measures import MEASURES, Matrix, layers, nearest_tasks, simil
 
 LEAST_TASKS = 3
 MOST_TASKS = 400
+FEW = 12  # tasks whose mean is largely made of themselves
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,10 @@ def _said(atlas: Atlas, structure: str) -> str:
 def told(atlas: Atlas) -> Sequence[str]:
     """The atlas in lines for people."""
     lines = [f"{atlas.collection.source}: {len(atlas.collection)} tasks, {atlas.measure} similarity of contexts"]
+    count = len(atlas.collection)
+    if atlas.measure == "cosine" and count <= FEW:
+        unrelated = -1 / (count - 1)
+        lines.append(f"what all tasks share is taken off: among {count}, unrelated tasks have about {unrelated:+.2f}")
     for name, steps in atlas.steps.items():
         shown = [step for step in steps if not is_angle(name) or step.distance in (10, 20, 30, 60, 90, 120, 180)][:8]
         parts = ", ".join(f"{step.distance:g}: {step.mean:+.3f}" for step in shown)

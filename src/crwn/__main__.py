@@ -1,0 +1,6 @@
+"""`python -m crwn`, the same as `crwn`."""
+
+from crwn.cli import main
+
+if __name__ == "__main__":
+    main()
