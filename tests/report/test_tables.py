@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from crwn.experiments.config import RunConfig
+from crwn.experiments.folder import RunFolder
 from crwn.experiments.suite import SUITES, fill, fill_best, load_suite
 from crwn.report.tables import as_csv, suite_latex, suite_text
 
@@ -103,3 +105,16 @@ def test_time_against_supsup(tmp_path: Path) -> None:
     costs = text[text.index("What a task costs, Split-CIFAR100") :]
     assert row_of(costs, "NeuroModNet, 1d")[-4:] == ["2.2", "243", "1.00", "0.98"]
     assert row_of(costs, "NeuroModNet, 1d")[4] == "1:55.3"
+
+
+def test_seconds_are_those_of_the_quickest_task(tmp_path: Path) -> None:
+    config = RunConfig(scenario="rotated-mnist", method="stl", size="256")
+    folder = RunFolder(write_record(tmp_path, config, 90.0))
+    lines = folder.lines()
+    lines[3]["training_seconds"] = 500.0  # the run was paused
+    lines[5]["training_seconds"] = 1.5
+    folder.keep(lines)
+    assert folder.quickest() == 1.75
+    cell = next(cell for cell in load_suite("table1").cells() if cell.config() == config)
+    assert fill_best(cell, tmp_path).seconds == 1.75
+    assert fill_best(cell, tmp_path / "nowhere").seconds is None

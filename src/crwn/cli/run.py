@@ -29,7 +29,10 @@ def command(
     ],
     size: Annotated[
         str | None,
-        typer.Option(help="The paper's size: 256...4096, 10d...40d (flynet), 1d...6d (resnet)."),
+        typer.Option(
+            help="The paper's size: 256...4096, 10d...40d (flynet), 1d...6d (resnet). "
+            "By default 1024 (neuromodnet), 10d (flynet), 1d (images), 256 (others)."
+        ),
     ] = None,
     tasks: Annotated[int | None, typer.Option(min=1, help="How many tasks; by default all of the scenario's.")] = None,
     batches: Annotated[

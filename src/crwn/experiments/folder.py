@@ -133,6 +133,11 @@ class RunFolder:
             lines.append(line)
         return lines
 
+    def quickest(self) -> float | None:
+        """Seconds of the task that took least, with set-up and evaluation: the one that was disturbed least."""
+        parts = ("setup_seconds", "training_seconds", "evaluation_seconds")
+        return min((sum(float(line[part]) for part in parts) for line in self.lines()), default=None)
+
     def keep(self, lines: list[dict[str, Any]]) -> None:
         """Make metrics.jsonl hold these lines and nothing else."""
         write_whole(self.path / "metrics.jsonl", b"".join(_line(line) for line in lines))

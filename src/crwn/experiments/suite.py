@@ -97,6 +97,7 @@ class Filled:
 
     cell: Cell
     results: tuple[RunResult, ...]
+    seconds: float | None = None  # of the quickest task
 
     @property
     def accuracy(self) -> float | None:
@@ -130,10 +131,6 @@ class Filled:
         return average([average(result.accuracy_after) for result in self.results]) if self.results else None
 
     @property
-    def seconds(self) -> float | None:
-        return average([result.seconds_per_task for result in self.results]) if self.results else None
-
-    @property
     def unusual(self) -> str:
         """How the runs differ from the paper's protocol: "2 tasks", "25 epochs", "" where they do not."""
         if not self.results:
@@ -160,11 +157,10 @@ def fill(cell: Cell, base: Path, *, tasks: int | None, seeds: Sequence[int] | No
     """The records of a cell: those of the runs asked for, or all seeds where none are named."""
     wanted = cell.config(tasks=tasks)
     if seeds is not None:
-        configs = [wanted.model_copy(update={"seed": seed}) for seed in seeds]
-        found = [RunFolder(config.folder(base)).result() for config in configs]
+        folders = [wanted.model_copy(update={"seed": seed}).folder(base) for seed in seeds]
     else:
-        found = [RunFolder(folder).result() for folder in sorted(wanted.folder(base).parent.glob("seed-*"))]
-    return Filled(cell, tuple(sorted((result for result in found if result is not None), key=lambda r: r.seed)))
+        folders = sorted(wanted.folder(base).parent.glob("seed-*"))
+    return _filled(cell, folders)
 
 
 def fill_best(cell: Cell, base: Path) -> Filled:
@@ -174,10 +170,12 @@ def fill_best(cell: Cell, base: Path) -> Filled:
         return whole
     wanted = cell.config()
     by_folder: dict[Path, list[RunResult]] = {}
+    folders: dict[Path, list[Path]] = {}
     for path in sorted((base / wanted.scenario_name).glob(f"{wanted.method}-{wanted.size}*/seed-*/result.json")):
         result = RunFolder(path.parent).result()
         if result is not None and result.settings == wanted.settings and result.size == wanted.size:
             by_folder.setdefault(path.parent.parent, []).append(result)
+            folders.setdefault(path.parent.parent, []).append(path.parent)
 
     def completeness(results: list[RunResult]) -> tuple[bool, int, int, int]:
         first = results[0]
@@ -187,5 +185,12 @@ def fill_best(cell: Cell, base: Path) -> Filled:
         # One task says little about an average over tasks, however long it was learned.
         return len(first.tasks) > 1, len(first.tasks) * length, len(first.tasks), len(results)
 
-    best = max(by_folder.values(), key=completeness, default=[])
-    return Filled(cell, tuple(sorted(best, key=lambda result: result.seed)))
+    best = max(by_folder, key=lambda folder: completeness(by_folder[folder]), default=None)
+    return _filled(cell, [] if best is None else folders[best])
+
+
+def _filled(cell: Cell, folders: Sequence[Path]) -> Filled:
+    done = [(result, RunFolder(path)) for path in folders if (result := RunFolder(path).result()) is not None]
+    done.sort(key=lambda pair: pair[0].seed)
+    times = [seconds for _, files in done if (seconds := files.quickest()) is not None]
+    return Filled(cell, tuple(result for result, _ in done), min(times, default=None))

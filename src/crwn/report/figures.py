@@ -84,9 +84,13 @@ def by_numbers(figure: Any, found: Sequence[Filled]) -> bool:
 
 
 def by_seconds(figure: Any, found: Sequence[Filled]) -> bool:
-    """Average accuracy against the seconds a task takes here."""
+    """Average accuracy against the seconds a task takes here: those of the quickest, which was disturbed least."""
     return _scatter(
-        figure, found, [cell.seconds or 0.0 for cell in found], "seconds per task (set-up, training, evaluation)", False
+        figure,
+        found,
+        [cell.seconds or 0.0 for cell in found],
+        "seconds of the quickest task (set-up, training, evaluation)",
+        False,
     )
 
 

@@ -119,7 +119,7 @@ def _trade_off(
                 hovertemplate="%{text}<br>%{y:.2f} %<extra></extra>",
                 **shared,
             )
-    axis = {"numbers": "learned numbers per task", "seconds": "seconds per task"}[name]
+    axis = {"numbers": "learned numbers per task", "seconds": "seconds of the quickest task"}[name]
     figure.update_layout(xaxis={"type": "log", "title": axis}, yaxis={"title": "average test accuracy (%)"})
     return Card(f"{name}-{groups[0].scenario}", "trade-offs", groups[0].scenario, title, caption, figure)
 

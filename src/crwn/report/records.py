@@ -67,7 +67,9 @@ class Group:
 
     @cached_property
     def seconds(self) -> float:
-        return average([result.seconds_per_task for result in self.results])
+        """Of the quickest task: the others may have shared the machine, or waited while a run was paused."""
+        times = [RunFolder(run.folder).quickest() or run.result.seconds_per_task for run in self.runs]
+        return min(times)
 
     @property
     def per_task(self) -> list[float]:

@@ -18,7 +18,7 @@ from crwn.report.tables import as_csv, suite_latex, suite_text
 CAPTIONS = {
     "accuracy-per-task": "Test accuracy of each task after learning all",
     "accuracy-and-numbers": "Average accuracy against learned numbers per task; hollow marks are the paper's",
-    "accuracy-and-seconds": "Average accuracy against the seconds a task takes",
+    "accuracy-and-seconds": "Average accuracy against the seconds of the quickest task",
     "forgetting": "Methods that share trained weights, beside one that does not: accuracy of each task at the end",
     "pretrained": "Pretrained mode against random weights, task by task",
     "ablation": "What local and global modulation contribute",
@@ -38,8 +38,9 @@ def write_page(records: Path, page: Path) -> None:
         "command that repeats it), `metrics.jsonl` (a line per task) and `result.json`.",
         "Accuracies are percentages on the test rows, means over tasks after the last one was learned, with the "
         "deviation over seeds. Runs that are shorter than the paper's say so in brackets, and so does a single seed.",
-        "Seconds are wall time of shared machines, often with other work beside: they do not compare methods. "
-        "Speeds are compared as ratios measured in one run, on the page about performance.",
+        "Seconds are wall time of the quickest task of a run, set-up and evaluation included: machines were shared and "
+        "runs paused, and that task was disturbed least. They tell an order of magnitude; speeds are compared as "
+        "ratios measured in one run, on the page about performance.",
         _machines(records),
     ]
     for name in SUITES:

@@ -116,7 +116,7 @@ def _costs(suite: Suite, filled: Sequence[Filled], columns: Sequence[Column], *,
     head = ["method", "numbers per task", "with shared ones spread", "paper", "ratio", "paper", "bytes per task"]
     for column in columns:
         where = f" ({column.label})" if len(columns) > 1 else ""
-        head += [f"forgetting{where}", f"seconds per task{where}"]
+        head += [f"forgetting{where}", f"seconds of the quickest task{where}"]
         head += ["paper", "against SupSup", "paper"] * times
     rows = []
     for row in suite.row:

@@ -65,6 +65,11 @@ function listenToPad() {
     last = at;
   });
   for (const kind of ["pointerup", "pointercancel"]) pad.addEventListener(kind, () => { last = null; });
+  // A digit typed anywhere but in a field is meant for the pad.
+  document.addEventListener("keydown", (event) => {
+    const elsewhere = event.target === document.body;
+    if (elsewhere && /^[0-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) write(event.key);
+  });
   pad.addEventListener("keydown", (event) => {
     const moves = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
     if (/^[0-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey) write(event.key);
