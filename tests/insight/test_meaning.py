@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crwn.errors import DataError
-from crwn.insight.meaning import Structure, by_distance, circular_correlation, known_structures, mantel, map_angles
+from crwn.insight.meaning import (
+    Structure,
+    by_distance,
+    circular_correlation,
+    goes_round,
+    known_structures,
+    mantel,
+    map_angles,
+)
 
 ANGLES = np.arange(0, 360, 20.0)
 
@@ -91,3 +99,10 @@ def test_similarity_by_distance() -> None:
     assert all(a.mean > b.mean for a, b in itertools.pairwise(steps))
     assert sum(step.pairs for step in steps) == 18 * 17 // 2
     assert all(step.low <= step.mean + 1e-9 and step.mean <= step.high + 1e-9 for step in steps)
+
+
+def test_whether_angles_go_round() -> None:
+    assert goes_round([0, 120, 240])
+    assert goes_round(np.arange(0, 360, 10))
+    assert not goes_round(np.arange(0, 80, 10))
+    assert not goes_round([0, 180])

@@ -23,6 +23,7 @@ from crwn.insight.meaning import (
     Structure,
     by_distance,
     circular_correlation,
+    goes_round,
     is_angle,
     known_structures,
     mantel,
@@ -204,8 +205,8 @@ def coloured_by(collection: Collection) -> tuple[str | None, list[float] | None]
 
 def _ring(made: Map, collection: Collection) -> float | None:
     factor, values = coloured_by(collection)
-    if factor is None or values is None or not is_angle(factor):
-        return None
+    if factor is None or values is None or not is_angle(factor) or not goes_round(values):
+        return None  # tasks of a part of the turn make no ring
     return abs(circular_correlation(map_angles(made.places), values))
 
 

@@ -159,6 +159,16 @@ def circular_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
     return float((left * right).sum()) / size if size else 0.0
 
 
+def goes_round(degrees: npt.ArrayLike) -> bool:
+    """Whether angles go all the way round: nowhere more than a third of the turn is missing.
+
+    >>> goes_round([0, 90, 180, 270]), goes_round([0, 10, 20, 30])
+    (True, False)
+    """
+    order = np.sort(np.asarray(degrees, dtype=np.float64) % FULL_TURN)
+    return bool(np.diff(order, append=order[0] + FULL_TURN).max() <= FULL_TURN / 3)
+
+
 def map_angles(places: Matrix) -> Vector:
     """The direction of every task seen from the middle of the map, in degrees."""
     centred = places[:, :2] - places[:, :2].mean(axis=0)

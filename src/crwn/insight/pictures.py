@@ -12,7 +12,7 @@ import numpy as np
 
 from crwn.insight.arrange import Map, Tree
 from crwn.insight.drift import DriftRecorder
-from crwn.insight.meaning import Step, is_angle
+from crwn.insight.meaning import Step, goes_round, is_angle
 from crwn.insight.measures import Matrix
 
 INK = "#1f2937"
@@ -53,7 +53,8 @@ def draw_map(made: Map, names: Sequence[str], factor: str | None, values: Sequen
     """The tasks on a plane, like ones close together, coloured by what is known about them."""
     figure, axes = _page(6.6, 5.6)
     x, y = made.places[:, 0], made.places[:, 1]
-    circular = factor is not None and is_angle(factor)
+    degrees = factor is not None and is_angle(factor)
+    circular = degrees and values is not None and goes_round(values)
     if values is not None and len(values) > 1:
         turn = np.argsort(values)
         path = np.append(turn, turn[:1]) if circular else turn
@@ -65,7 +66,7 @@ def draw_map(made: Map, names: Sequence[str], factor: str | None, values: Sequen
         colour |= {"vmin": 0.0, "vmax": 360.0}
     dots = axes.scatter(x, y, s=70, edgecolors=INK, linewidths=0.6, zorder=2, **colour)
     if values is not None:
-        figure.colorbar(dots, ax=axes, shrink=0.8, label=f"{factor} (degrees)" if circular else factor)
+        figure.colorbar(dots, ax=axes, shrink=0.8, label=f"{factor} (degrees)" if degrees else factor)
     for i in _some(len(names), 18):
         text = f"{values[i]:g}" if values is not None else names[i]
         axes.annotate(text, (x[i], y[i]), xytext=(6, 4), textcoords="offset points", fontsize=8, color=INK)
