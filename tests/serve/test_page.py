@@ -14,6 +14,7 @@ from playwright.sync_api import expect
 from browser import open_browser
 from crwn.context import Context
 from crwn.learner import Learner
+from crwn.models import NeuroModNet
 from serving import Array, Running, running
 
 if TYPE_CHECKING:
@@ -109,6 +110,30 @@ def test_keyboard_alone(opened: Opened) -> None:
     page.focus("#task-rows button.name")
     page.keyboard.press("Enter")
     page.wait_for_selector("tr.chosen-task")
+
+
+def test_a_digit_typed_anywhere_is_written_on_the_pad(opened: Opened) -> None:
+    opened.page.keyboard.press("7")
+    opened.page.wait_for_selector("#answers li.best")
+
+
+def test_a_row_of_a_table_is_typed(browser: Browser) -> None:
+    rows = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    learner = Learner(NeuroModNet(in_features=3, hidden=(64,), classes=2, seed=0))
+    learner.learn("sign", rows, np.where(rows[:, 0] > 0, "plus", "minus"), batches=100, progress=False)
+    with running(learner) as served:
+        made = Opened(browser, served.address)
+        page = made.page
+        page.fill("#row-text", "2.5, 0.1")
+        expect(page.locator("#verdict")).to_contain_text("2 of 3 numbers so far")
+        page.fill("#row-text", "2.5, 0.1, -0.3")
+        expect(page.locator("#answers li.best .label")).to_have_text("plus")
+        page.fill("#row-text", "-2.5, 0.1, -0.3")
+        expect(page.locator("#answers li.best .label")).to_have_text("minus")
+        page.fill("#row-text", "many")
+        expect(page.locator("#verdict")).to_contain_text("Only numbers")
+        assert made.complaints == []
+        made.context.close()
 
 
 def test_teach_and_forget(opened: Opened, learner: Learner, digits: tuple[Array, Array], tmp_path: Path) -> None:

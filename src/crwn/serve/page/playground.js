@@ -22,6 +22,7 @@ export function startPlayground(model) {
   if (side === null) {
     byId("playground-hint").textContent = "Hand over a row of numbers. Every task answers at once, and the task itself is inferred.";
     byId("row-shape").textContent = width ? `${width} numbers, separated by commas` : "";
+    byId("row-text").addEventListener("input", (event) => typed(event.target.value, width));
   } else {
     brush.lineCap = brush.lineJoin = "round";
     brush.strokeStyle = brush.fillStyle = "#f4fffc";
@@ -124,6 +125,15 @@ async function take(file) {
   } catch (error) {
     say(error.message);
   }
+}
+
+function typed(text, width) {
+  const [found] = numbersIn(text);
+  const whole = found && (width === null || found.length === width);
+  row = whole ? found : null;
+  clearTimeout(timer);
+  if (row || !text.trim()) timer = setTimeout(answer, 150);
+  else say(found ? `${found.length} of ${width} numbers so far.` : "Only numbers, with commas between them.");
 }
 
 function changed() {
