@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crwn.errors import CRWNError
-from crwn.experiments import metrics
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.result import RunResult
@@ -118,7 +117,9 @@ class _Work:
             lines += self._learn(left.pop(0), setup_seconds)
         if left:
             self._learn_on_workers(left, lines, setup_seconds)
-        result = self._evaluate(lines)
+        from crwn.experiments.evaluation import final_result
+
+        result = final_result(self.config, self.bench, lines, self.watcher)
         self.files.finish(result)
         return result
 
@@ -295,61 +296,6 @@ class _Work:
 
         earlier = [accuracy(self.bench.method, task, task.test) for task in self.bench.scenario[: group[0]]]
         return {i: earlier + fresh[: place + 1] for place, i in enumerate(group)}
-
-    def _evaluate(self, lines: list[dict[str, Any]]) -> RunResult:
-        from crwn.experiments.bench import accuracy, accuracy_unlearned, build, inferred_accuracy
-
-        method, scenario = self.bench.method, self.bench.scenario
-        count = len(scenario)
-        final: list[float] = []
-        for i, task in enumerate(scenario):
-            self.watcher.evaluating(i, count)
-            final.append(accuracy(method, task, task.test))
-        self.watcher.evaluating(count, count)
-        after = [float(line["accuracy"]) for line in lines]
-        inferred = None
-        if self.config.class_incremental:
-            inferred = inferred_accuracy(
-                method, list(scenario), self.config.class_incremental, tell=lambda i: self.watcher.evaluating(i, count)
-            )
-        forward = None
-        if self.config.matrix and not method.independent and not method.joint:
-            untrained = build(self.config).method
-            starts = [accuracy_unlearned(untrained, task) for task in scenario]
-            forward = metrics.forward_transfer([line.get("accuracy_before") for line in lines], starts)
-        counts = method.counts(count)
-        setup, training, evaluation = (
-            metrics.average([float(line[name]) for line in lines])
-            for name in ("setup_seconds", "training_seconds", "evaluation_seconds")
-        )
-        recipe = self.bench.recipe
-        return RunResult(
-            scenario=self.config.scenario_name,
-            method=self.config.method,
-            size=method.size,
-            seed=self.config.seed,
-            settings=self.config.settings,
-            budget={"epochs": recipe.epochs} if recipe.epochs else {"batches": recipe.batches or 1000},
-            tasks=[task.name for task in scenario],
-            accuracy_after=after,
-            accuracy=final,
-            average_accuracy=metrics.average(final),
-            forgetting=None if method.joint else metrics.forgetting(after, final),
-            backward_transfer=None if method.joint else metrics.backward_transfer(after, final),
-            forward_transfer=forward,
-            matrix=[line["row"] for line in lines] if self.config.matrix else None,
-            class_incremental=inferred,
-            params_per_task=counts.params_per_task,
-            params_per_task_amortised=counts.params_per_task_amortised,
-            bytes_per_task=counts.bytes_per_task,
-            count_note=counts.note,
-            setup_seconds=setup,
-            training_seconds=training,
-            evaluation_seconds=evaluation,
-            seconds_per_task=setup + training + evaluation,
-            peak_memory_bytes=max(peak_memory(), *(int(line["peak_memory_bytes"]) for line in lines)),
-            finished=_now(),
-        )
 
 
 def _now() -> str:
