@@ -684,3 +684,13 @@ def test_tasks_must_be_pairs(learner: Learner, digits: Data) -> None:
     with pytest.raises(DataError, match=r'task "c" must be \(x, y\), got 3 parts'):
         learner.learn_many({"c": (x, y, y)}, batches=2, progress=False)
     assert [one.name for one in learner.learn_many({"c": [x, y]}, batches=2, progress=False)] == ["c"]
+
+
+def test_facts_of_ones_own_are_kept_and_handed_on(learner: Learner, digits: Data) -> None:
+    quickly(learner, "t", digits, info={"site": "north"})
+    resumed = quickly(learner, "t", digits, resume=True)
+    assert resumed.info["site"] == "north"
+    assert "rows" in resumed.info
+    assert "site" not in quickly(learner, "t", digits, replace=True).info
+    with pytest.raises(ConfigError, match="info cannot hold accuracy, rows"):
+        quickly(learner, "u", digits, info={"accuracy": None, "rows": 3})

@@ -135,11 +135,12 @@ class Learner(Closing):
             recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
             start: "nearest" starts from the context that fits the data best, a task's name from that task's.
             resume: go on from the context the task has. replace: start anew in its place.
-            info: facts of your own that the context keeps among its own (`context.info`).
+            info: facts of your own that the context keeps beside its own (`context.info`), and hands on when resumed.
         """
         self._check_free([task], resume=resume, replace=replace)
         old = self.bank.get(task) if resume else None
-        lesson = dataclasses.replace(self._lesson(task, x, y, sample_weight, validation, old), info=dict(info or {}))
+        facts = lessons.facts_of(old) | lessons.checked_facts(info)
+        lesson = dataclasses.replace(self._lesson(task, x, y, sample_weight, validation, old), info=facts)
         plan = lessons.plan(self.model, recipe, batches=batches, epochs=epochs)
         begin = self._beginning(lesson, start, old)
         (context,) = self._teaching.teach(

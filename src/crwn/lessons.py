@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,6 +26,11 @@ from crwn.training import Callback, Learned, Step
 
 # Own rows looked at to remember how sure and how right a context is on them.
 SAMPLE = 512
+
+# What a context keeps of its own learning; people's own facts go by other names.
+OWN_FACTS = frozenset(
+    ("rows", "batches", "loss", "seconds", "scaling", "own_entropy", "sketch", "accuracy", "training_accuracy")
+)
 
 Known = tuple[tuple[Hashable, ...], Scaling]
 
@@ -63,6 +68,19 @@ class Lesson:
 def spread(rows: Rows, count: int) -> Rows:
     """At most `count` rows spread over all: data that come sorted by class begin with one class only."""
     return rows.select(torch.arange(0, len(rows), max(1, len(rows) // count))[:count])
+
+
+def facts_of(old: Context | None) -> dict[str, Any]:
+    """People's own facts in a context that is gone on from."""
+    return {} if old is None else {key: value for key, value in old.info.items() if key not in OWN_FACTS}
+
+
+def checked_facts(info: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Facts that a context is to keep beside its own."""
+    taken = sorted(OWN_FACTS & set(info or {}))
+    if taken:
+        raise ConfigError(f"info cannot hold {', '.join(taken)}: the context keeps its own")
+    return dict(info or {})
 
 
 def make_lesson(

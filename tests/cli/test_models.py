@@ -258,3 +258,31 @@ def test_columns_of_a_table_are_found_by_name(crwn: Crwn, tmp_path: Path) -> Non
     assert other["accuracy"] > 95
     said = crwn("predict", shop, write("less.csv", ["price", "age"]), "--task", "north", fails=True)
     assert "it lacks 'visits'; give price, visits, age" in said
+
+
+def test_columns_of_inferred_and_resumed_tasks(crwn: Crwn, tmp_path: Path) -> None:
+    """Every task has its columns in the order it was learned from."""
+    random = np.random.default_rng(0)
+
+    def write(name: str, columns: str, wide: int) -> Path:
+        """The column `wide` decides, and is wider than the other: rows tell which task they are of."""
+        rows = random.normal(size=(200, 2))
+        rows[:, wide] = np.where(rows[:, wide] > 0, 1, -1) * random.uniform(3, 4, 200)
+        lines = [f"{a},{b},{'yes' if (a, b)[wide] > 0 else 'no'}" for a, b in rows]
+        (tmp_path / name).write_text("\n".join([f"{columns},label", *lines]) + "\n")
+        return tmp_path / name
+
+    model = tmp_path / "m.crwn"
+    options = ("--hidden", 128, "--batches", 150, "--json")
+    crwn("learn", model, "A", write("ab.csv", "a,b", 0), *options)
+    crwn("learn", model, "B", write("ba.csv", "b,a", 0), *options)
+    found = crwn("predict", model, tmp_path / "ba.csv", "--json")
+    assert found["accuracy"] > 95
+    said = crwn("predict", model, write("cd.csv", "c,d", 0), fails=True)
+    assert "it lacks 'a', 'b' and has 'c', 'd'" in said
+    swapped = write("swapped.csv", "b,a", 1)  # the rule of A, its columns the other way round
+    assert crwn("learn", model, "A", swapped, "--resume", "--batches", 5, "--json")["training_accuracy"] > 95
+    assert crwn("predict", model, tmp_path / "ab.csv", "--task", "A", "--json")["accuracy"] > 95
+    crwn("learn", model, "A", tmp_path / "cd.csv", "--resume", "--batches", 5, fails=True)
+    with Learner.load(model) as learner:
+        assert learner.context("A").info["columns"] == ["a", "b"]

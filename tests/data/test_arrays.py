@@ -109,6 +109,9 @@ def test_a_truncated_npz_is_refused(tmp_path: Path, keep: int) -> None:
         ("a,label\nred,1\n", "'red' is not a number in column 'a', row 0 below the header"),
         ("a,b,label\n1,2,x\n1,,y\n", "there is nothing in column 'b', row 1 below the header"),
         ("a,kind\n1,red\n", "'red' is not a number in column 'kind', row 0 .*; no column is named 'label'"),
+        ("1,2,2\n3,4,5\n", "has numbers in its first line"),
+        ('a,label\n1,"x\n3,y\n5,"z\n', "a quote that is not closed"),
+        ("a,label\n1," + '"' + "x" * 200_000 + '"\n', "cannot be read as CSV"),
         ("a;b;label\n1;2;3\n", "looks separated by ';'"),
         ("1.5,2\n3,4\n", "has numbers in its first line"),
         ("a,b,label\n1,2,3\n1,2\n", "row 1 below the header has 2 fields, the header names 3 columns"),
@@ -150,7 +153,14 @@ def test_endings_may_be_capitals(tmp_path: Path) -> None:
 def test_columns_have_names_where_the_file_gives_them(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("price,label,age\n1,x,3\n")
     assert read_arrays(tmp_path / "a.csv").columns == ("price", "age")
-    (tmp_path / "b.csv").write_text("0,1\n1,3\n")
-    assert read_arrays(tmp_path / "b.csv").columns == ("0", "1")
+    (tmp_path / "b.csv").write_text("400,410\n1,3\n")
+    assert read_arrays(tmp_path / "b.csv").columns == ("400", "410")
     np.savez(tmp_path / "a.npz", x=X)
     assert read_arrays(tmp_path / "a.npz").columns is None
+
+
+def test_a_quoted_label_may_go_over_lines(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text('a,label\n1,"x\ny"\n2,"z, w"\n')
+    found = read_arrays(tmp_path / "a.csv")
+    assert found.y is not None
+    assert found.y.tolist() == ["x\ny", "z, w"]

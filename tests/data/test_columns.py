@@ -28,5 +28,7 @@ def test_other_columns_are_named(wanted: list[str], message: str) -> None:
 
 
 def test_names_that_repeat() -> None:
-    with pytest.raises(DataError, match="it repeats names"):
-        in_order(X, ("a", "b", "b"), ["a", "b"], "t.csv")
+    for wanted in (["a", "b"], ["b", "a", "b"]):
+        with pytest.raises(DataError, match="it repeats names"):
+            in_order(X, ("a", "b", "b"), wanted, "t.csv")
+    assert in_order(X, ("a", "b", "b"), ["a", "b", "b"], "t.csv") is X

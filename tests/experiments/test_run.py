@@ -351,3 +351,13 @@ def test_unknown_names_leave_no_folder(change: dict[str, Any], message: str, tmp
         run(CONFIGS["neuromodnet"].model_copy(update=change), tmp_path / "run")
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "run").exists()
+
+
+def test_all_tasks_are_those_there_were_when_it_began(tmp_path: Path) -> None:
+    (tmp_path / "turned.toml").write_text('kind = "rotated"\ndata = "digits"\nstep = 120\nbatches = 1\n')
+    config = RunConfig(scenario=str(tmp_path / "turned.toml"), method="stl", size="8", threads=1)
+    run(config.model_copy(update={"tasks": 2}), tmp_path / "run")
+    record = json.loads((tmp_path / "run" / "config.json").read_text())
+    record["chosen"]["all_tasks"] = True  # as a version wrote it that saw two tasks in this file
+    (tmp_path / "run" / "config.json").write_text(json.dumps(record))
+    assert len(run(config, tmp_path / "run").tasks) == 2

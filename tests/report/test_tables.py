@@ -118,3 +118,14 @@ def test_seconds_are_those_of_the_quickest_task(tmp_path: Path) -> None:
     cell = next(cell for cell in load_suite("table1").cells() if cell.config() == config)
     assert fill_best(cell, tmp_path).seconds == 1.75
     assert fill_best(cell, tmp_path / "nowhere").seconds is None
+
+
+def test_lines_that_are_damaged_or_gone_do_not_stop_a_table(tmp_path: Path) -> None:
+    config = RunConfig(scenario="rotated-mnist", method="stl", size="256")
+    folder = RunFolder(write_record(tmp_path, config, 90.0))
+    cell = next(cell for cell in load_suite("table1").cells() if cell.config() == config)
+    (folder.path / "metrics.jsonl").write_text('{"task": 7}\n{}\n')
+    assert folder.quickest() is None
+    assert fill_best(cell, tmp_path).seconds == 2.25
+    (folder.path / "metrics.jsonl").unlink()
+    assert fill_best(cell, tmp_path).seconds == 2.25

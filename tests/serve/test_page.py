@@ -130,6 +130,9 @@ def test_a_row_of_a_table_is_typed(browser: Browser) -> None:
         expect(page.locator("#answers li.best .label")).to_have_text("plus")
         page.fill("#row-text", "-2.5, 0.1, -0.3")
         expect(page.locator("#answers li.best .label")).to_have_text("minus")
+        page.fill("#row-text", "1, 2, 3, 4")
+        expect(page.locator("#verdict")).to_contain_text("4 numbers, 3 are wanted")
+        expect(page.locator("#answers li")).to_have_count(0)
         page.fill("#row-text", "many")
         expect(page.locator("#verdict")).to_contain_text("Only numbers")
         assert made.complaints == []

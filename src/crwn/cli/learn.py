@@ -69,7 +69,7 @@ def command(
     as_json: AsJson = False,
 ) -> None:
     """Teach a task from a data file; a model folder that is not there is made, sized for the data."""
-    from crwn.data import progress_bar, read_table
+    from crwn.data import in_order, progress_bar, read_table
 
     with progress_bar() as progress:
         x, y, columns = read_table(data, progress=progress)
@@ -84,6 +84,8 @@ def command(
     with _open(model, wanted) as learner:
         if task in learner.bank and not (resume or replace):
             raise ConfigError(f'task "{task}" is in {model} already: --resume goes on, --replace starts anew')
+        if resume and columns is not None and (kept := learner.context(task).info.get("columns")) is not None:
+            x, columns = in_order(x, columns, kept, str(data)), kept
         try:
             context = learner.learn(
                 task,

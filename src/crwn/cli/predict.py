@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from crwn.cli.options import AsJson, DataFile, ModelFolder
+
+if TYPE_CHECKING:
+    from crwn.inference import TaskScore
+    from crwn.learner import Learner
 
 EPILOG = "Example: crwn predict digits.crwn upright-test.npz --task upright --json"
 
@@ -26,17 +31,15 @@ def command(
         x, y, columns = read_table(data, progress=progress)
     with Learner.load(model) as learner:
         ranked = None
-        named = [task] if task is not None else learner.bank.names(limit=1)
-        learned_from = learner.context(named[0]).info.get("columns") if named else None
-        if columns is not None and learned_from is not None:
-            x = in_order(x, columns, learned_from, str(data))
+        names = learner.bank.names(limit=2)
+        if task is None and len(names) == 1:
+            task = names[0]
         if task is None:
-            names = learner.bank.names(limit=2)
-            if len(names) == 1:
-                task = names[0]
-            else:
-                ranked = learner.infer_task(x)
-                task = ranked[0].task
+            ranked = _infer(learner, x, columns, str(data))
+            task = ranked[0].task
+        wanted = learner.context(task).info.get("columns")
+        if columns is not None and wanted is not None:
+            x = in_order(x, columns, wanted, str(data))
         predictions = learner.predict(x, task=task).tolist()
     facts: dict[str, Any] = {"model": str(model), "task": task, "predictions": predictions}
     if ranked is not None:
@@ -53,3 +56,25 @@ def command(
         typer.echo(f'inferred task: "{task}" (score {ranked[0].score:.3f})', err=True)
     if y is not None:
         typer.echo(f"accuracy: {facts['accuracy']:.2f}% of {len(predictions):,} rows", err=True)
+
+
+def _infer(learner: Learner, x: Any, columns: Sequence[str] | None, where: str) -> list[TaskScore]:
+    """Tasks ranked by how well they fit the rows, each with the columns in the order it was learned from."""
+    from crwn.data import in_order
+
+    if columns is None:
+        return learner.infer_task(x)
+    orders: dict[tuple[str, ...] | None, list[str]] = {}
+    for entry in learner.bank.entries():
+        kept = entry.info.get("columns")
+        orders.setdefault(None if kept is None else tuple(kept), []).append(entry.name)
+    fitting = [order for order in orders if order is None or sorted(order) == sorted(columns)]
+    if orders and not fitting:
+        in_order(x, columns, next(order for order in orders if order is not None), where)  # tells what differs
+    if len(fitting) < 2 and len(orders) < 2:
+        return learner.infer_task(x if not fitting or fitting[0] is None else in_order(x, columns, fitting[0], where))
+    found: list[TaskScore] = []
+    for order in fitting:
+        rows = x if order is None else in_order(x, columns, order, where)
+        found += learner.infer_task(rows, tasks=orders[order])
+    return sorted(found, key=lambda one: (one.strange, -one.score))

@@ -106,7 +106,8 @@ class Context:
 
     def __repr__(self) -> str:
         """One line: what it holds is thousands of numbers."""
-        known = next((f", {self.info[key]:.1f}% {of}" for key, of in _ACCURACIES if key in self.info), "")
+        told = ((self.info.get(key), of) for key, of in _ACCURACIES)
+        known = next((f", {value:.1f}% {of}" for value, of in told if isinstance(value, int | float)), "")
         return f"Context({self.name!r}, {len(self.classes)} classes, {self.numbers:,} numbers{known})"
 
     @property

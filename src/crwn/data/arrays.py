@@ -117,8 +117,9 @@ def _load_csv(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
             header = [column.strip() for column in next(csv.reader(file), [])]
             if len(header) == 1 and (other := next((sign for sign in ";\t|" if sign in header[0]), None)):
                 raise DataError(f"{path} looks separated by {other!r}: columns must have commas between them")
-            counted = header == [str(at) for at in range(len(header))]  # names that pandas gives
-            if header and not counted and all(_is_number(column) for column in header):
+            # Whole numbers that differ may be names: years, wavelengths, those that pandas gives.
+            named = len(set(header)) == len(header) and all(column.isdecimal() for column in header)
+            if header and not named and all(_is_number(column) for column in header):
                 raise DataError(f"{path} has numbers in its first line: it must name the columns, the labels' 'label'")
             if not any(column != "label" for column in header):
                 raise DataError(f"{path} has no columns beside 'label': its first line must name the columns")
@@ -149,8 +150,14 @@ def _load_csv(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
 
 def _check_widths(lines: list[str], columns: int, path: Path) -> None:
     """Every row has as many fields as the header: NumPy looks only at the columns it is asked for."""
-    for number, line in enumerate(lines):
-        fields = line.count(",") + 1 if '"' not in line else len(next(csv.reader([line])))
+    if any('"' in line for line in lines):
+        try:
+            counts = [len(row) for row in csv.reader(lines, strict=True)]
+        except csv.Error as error:
+            raise DataError(f"{path} cannot be read as CSV ({error}): look for a quote that is not closed") from None
+    else:
+        counts = [line.count(",") + 1 for line in lines]
+    for number, fields in enumerate(counts):
         if fields != columns:
             raise DataError(
                 f"{path}: row {number} below the header has {fields} fields, the header names {columns} columns "

@@ -23,7 +23,7 @@ def in_order(x: Array, columns: Sequence[str], wanted: Sequence[str], where: str
         return x
     missing = [name for name in wanted if name not in columns]
     strange = [name for name in columns if name not in wanted]
-    if missing or strange or len(columns) != len(wanted):
+    if missing or strange or len(set(columns)) < len(columns) or len(columns) != len(wanted):
         said = [
             f"{what} {', '.join(map(repr, names[:5]))}"
             for what, names in (("lacks", missing), ("has", strange))

@@ -136,7 +136,11 @@ class RunFolder:
     def quickest(self) -> float | None:
         """Seconds of the task that took least, with set-up and evaluation: the one that was disturbed least."""
         parts = ("setup_seconds", "training_seconds", "evaluation_seconds")
-        return min((sum(float(line[part]) for part in parts) for line in self.lines()), default=None)
+        try:
+            lines = self.lines()
+        except ConfigError:  # the result stands, whatever became of the lines it was made from
+            return None
+        return min((sum(float(line[part]) for part in parts) for line in lines), default=None)
 
     def keep(self, lines: list[dict[str, Any]]) -> None:
         """Make metrics.jsonl hold these lines and nothing else."""

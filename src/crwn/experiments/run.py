@@ -89,6 +89,9 @@ class _Work:
         usual = 1 if config.engine == "processes" else usual_threads()
         threads = int(record["chosen"]["threads"]) if record else config.threads or usual
         torch.set_num_threads(threads)
+        if record is not None and config.tasks is None and record["chosen"].get("all_tasks"):
+            # As many as there were: a later version may count more tasks in the same scenario.
+            config = config.model_copy(update={"tasks": len(record["chosen"]["tasks"])})
         self.bench = build(config, fetch=watcher.fetching)
         self.given = config
         # From here on sizes and tasks are said, also where they were left to the method and the scenario.

@@ -192,5 +192,5 @@ def fill_best(cell: Cell, base: Path) -> Filled:
 def _filled(cell: Cell, folders: Sequence[Path]) -> Filled:
     done = [(result, RunFolder(path)) for path in folders if (result := RunFolder(path).result()) is not None]
     done.sort(key=lambda pair: pair[0].seed)
-    times = [seconds for _, files in done if (seconds := files.quickest()) is not None]
+    times = [files.quickest() or result.seconds_per_task for result, files in done]
     return Filled(cell, tuple(result for result, _ in done), min(times, default=None))

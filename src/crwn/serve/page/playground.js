@@ -132,8 +132,15 @@ function typed(text, width) {
   const whole = found && (width === null || found.length === width);
   row = whole ? found : null;
   clearTimeout(timer);
-  if (row || !text.trim()) timer = setTimeout(answer, 150);
-  else say(found ? `${found.length} of ${width} numbers so far.` : "Only numbers, with commas between them.");
+  if (row || !text.trim()) {
+    timer = setTimeout(answer, 150);
+    return;
+  }
+  under?.abort();
+  byId("answers").replaceChildren();
+  document.dispatchEvent(new CustomEvent("scores", { detail: [] }));
+  if (!found) say("Only numbers, with commas between them.");
+  else say(found.length < width ? `${found.length} of ${width} numbers so far.` : `${found.length} numbers, ${width} are wanted.`);
 }
 
 function changed() {
