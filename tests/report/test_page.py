@@ -15,12 +15,15 @@ from typer.testing import CliRunner
 from crwn.cli import app
 from crwn.errors import ConfigError, MissingExtraError
 from crwn.experiments import make_config, run
+from crwn.experiments.config import RunConfig
 from crwn.insight import collect, make_atlas, write_atlas
 from crwn.report.page import write_page
 from crwn.report.records import read_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from browser import open_browser
+
+from .records import write_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -172,3 +175,14 @@ def test_without_plotly_it_says_what_to_install(records: Path, tmp_path: Path, m
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(MissingExtraError, match=r'pip install "crwn\[report\]"'):
         write_page(records, tmp_path / "page.html")
+
+
+def test_headlines_are_of_whole_runs_where_there_are_any(tmp_path: Path) -> None:
+    for size, tasks, accuracy in (("4096", 2, 98.0), ("1024", None, 95.0)):
+        config = RunConfig(scenario="rotated-mnist", method="neuromodnet", size=size, tasks=tasks)
+        write_record(tmp_path, config, accuracy)
+    write_page(tmp_path, tmp_path / "report.html")
+    text = (tmp_path / "report.html").read_text(encoding="utf-8")
+    best = re.search(r"([\d.]+%)</\w+>\s*<\w+[^>]*>best average accuracy", text)
+    assert best is not None
+    assert best[1] == "95.00%"

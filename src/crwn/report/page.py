@@ -138,8 +138,9 @@ def _detail(group: Group) -> dict[str, Any]:
 
 def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
     """Headlines: value, what it is, and of what."""
-    best = max(groups, key=lambda group: group.accuracy)
-    independent = [group for group in groups if group.method in ("neuromodnet", "flynet")]
+    whole = [group for group in groups if not group.short] or groups  # a few tasks say little of an average
+    best = max(whole, key=lambda group: group.accuracy)
+    independent = [group for group in whole if group.method in ("neuromodnet", "flynet")]
     tiles = [
         (f"{sum(len(group.runs) for group in groups):,}", "runs", f"{len({g.scenario for g in groups})} scenarios"),
         (f"{best.accuracy:.2f}%", "best average accuracy", f"{best.label}, {best.scenario}"),
