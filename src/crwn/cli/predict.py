@@ -62,19 +62,19 @@ def _infer(learner: Learner, x: Any, columns: Sequence[str] | None, where: str) 
     """Tasks ranked by how well they fit the rows, each with the columns in the order it was learned from."""
     from crwn.data import in_order
 
-    if columns is None:
+    if columns is None or not len(learner.bank):
         return learner.infer_task(x)
     orders: dict[tuple[str, ...] | None, list[str]] = {}
     for entry in learner.bank.entries():
         kept = entry.info.get("columns")
         orders.setdefault(None if kept is None else tuple(kept), []).append(entry.name)
     fitting = [order for order in orders if order is None or sorted(order) == sorted(columns)]
-    if orders and not fitting:
+    if not fitting:
         in_order(x, columns, next(order for order in orders if order is not None), where)  # tells what differs
-    if len(fitting) < 2 and len(orders) < 2:
-        return learner.infer_task(x if not fitting or fitting[0] is None else in_order(x, columns, fitting[0], where))
-    found: list[TaskScore] = []
-    for order in fitting:
-        rows = x if order is None else in_order(x, columns, order, where)
-        found += learner.infer_task(rows, tasks=orders[order])
-    return sorted(found, key=lambda one: (one.strange, -one.score))
+    ranked = [
+        learner.infer_task(x if order is None else in_order(x, columns, order, where), tasks=orders[order])
+        for order in fitting
+    ]
+    if len(ranked) == 1:
+        return ranked[0]
+    return sorted((one for part in ranked for one in part), key=lambda one: (one.strange, -one.score))
