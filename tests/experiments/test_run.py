@@ -162,7 +162,9 @@ def test_metrics_that_are_no_file(tmp_path: Path) -> None:
         run(config, tmp_path / "run")
 
 
-@pytest.mark.parametrize(("part", "key"), [("chosen", "threads"), ("chosen", "stack_size"), (None, "versions")])
+@pytest.mark.parametrize(
+    ("part", "key"), [("chosen", "threads"), ("chosen", "stack_size"), ("chosen", "recipe"), (None, "versions")]
+)
 def test_a_config_that_lacks_something_is_damaged(part: str | None, key: str, tmp_path: Path) -> None:
     config = RunConfig(method="finetune", size="8", **SMALL)
     run(config, tmp_path / "run")
@@ -279,6 +281,20 @@ def test_recorded_stack_size_is_used_again(tmp_path: Path, monkeypatch: pytest.M
     assert len(RunFolder(tmp_path / "run").lines()) == 2
     run(CONFIGS["neuromodnet"], tmp_path / "run")
     assert [line["together_with"] for line in RunFolder(tmp_path / "run").lines()] == [1, 1, 1, 1, 0]
+
+
+@pytest.mark.parametrize("engine", ["local", "processes"])
+def test_recorded_recipe_is_used_again(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version with another usual rate ends the run as it was begun."""
+    from crwn.methods.neuromodnet import NeuroModNetMethod
+
+    config = RunConfig(method="neuromodnet", size="8", engine=engine, **SMALL)
+    whole = run(config, tmp_path / "whole")
+    usual = NeuroModNetMethod.recipe
+    with pytest.raises(OutOfTime):
+        run(config, tmp_path / "run", deadline=0.0)
+    monkeypatch.setattr(NeuroModNetMethod, "recipe", lambda self, **overrides: usual(self, **overrides | {"rate": 0.5}))
+    assert run(config, tmp_path / "run").numbers() == whole.numbers()
 
 
 def test_another_run_in_the_folder(tmp_path: Path) -> None:

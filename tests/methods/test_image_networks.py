@@ -9,7 +9,7 @@ from crwn.methods import make_method
 from crwn.methods.image_networks import MaskedKernel, RankOneKernel, SignedKernel, published_density
 from crwn.recipe import Recipe
 from crwn.rows import Rows
-from crwn.scenarios import Scenario, Task
+from crwn.scenarios import Scenario, Task, make_scenario
 
 METHODS = ("neuromodnet", "supsup", "batche", "psp", "stl", "mtl", "finetune", "ewc", "replay")
 
@@ -67,6 +67,15 @@ def test_published_recipes(name, rate):
     method, overrides = make_method(name, scenario())
     recipe = method.recipe(**overrides)
     assert (recipe.optimizer, recipe.schedule, recipe.rate, recipe.epochs) == ("adam", "cosine", rate, 250)
+
+
+def test_only_long_tasks_of_images_are_compiled():
+    method, _ = make_method("neuromodnet", scenario())  # an epoch is one batch here
+    assert [method.recipe(epochs=epochs).compile for epochs in (499, 500)] == [False, True]
+    assert not method.recipe(epochs=500, compile=False).compile
+    assert method.recipe(batches=3, compile=True).compile
+    flat, _ = make_method("neuromodnet", make_scenario("rotated-digits", tasks=1))
+    assert not flat.recipe(batches=1000).compile
 
 
 def test_batche_trains_its_weights_slowly():

@@ -20,6 +20,7 @@ from crwn.errors import ConfigError
 from crwn.experiments.config import RunConfig
 from crwn.experiments.result import RunResult
 from crwn.files import write_whole
+from crwn.recipe import Recipe, make_recipe
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -76,6 +77,13 @@ class RunFolder:
         for part, key in ((record, "versions"), (record["chosen"], "tasks"), (record["chosen"], "setup_seconds")):
             if key not in part:
                 self.damaged(f"config.json does not say {key}")
+
+    def recipe(self, record: dict[str, Any]) -> Recipe:
+        """How the run's tasks are taught, as it was chosen when it began."""
+        try:
+            return make_recipe(**record["chosen"]["recipe"])
+        except (KeyError, TypeError, ConfigError) as error:
+            self.damaged(f"config.json does not say how tasks are taught ({error})")
 
     def holds(self, config: RunConfig) -> bool:
         """Whether this very run has begun or is done here; another run in the folder is an error."""

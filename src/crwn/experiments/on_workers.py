@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -14,14 +14,16 @@ from crwn.engine.on_ray import RayEngine
 from crwn.engine.processes import ProcessEngine
 from crwn.experiments.bench import Bench, LearnedTask, build, checkpoint_identity, learn_group
 from crwn.experiments.config import RunConfig
+from crwn.recipe import Recipe
 from crwn.training import Callback
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A group of tasks, the states of earlier tasks that it builds on, and where a long one is saved on the way."""
+    """A group of tasks, how they are taught, the states they build on, and where a long one is saved on the way."""
 
     config: RunConfig
+    recipe: Recipe
     group: list[int]
     earlier: dict[str, dict[str, Tensor]]
     checkpoint: Path | None
@@ -39,7 +41,10 @@ def learn_on_workers(
         first = bench.scenario[0]
         earlier[first.name] = bench.method.task_state(first)
     here = config.engine == "processes"  # Ray's workers may be on other machines, without this folder
-    pieces = [Piece(config, list(group), earlier, checkpoint_file(state, group) if here else None) for group in groups]
+    pieces = [
+        Piece(config, bench.recipe, list(group), earlier, checkpoint_file(state, group) if here else None)
+        for group in groups
+    ]
     waiting: dict[int, list[LearnedTask]] = {}
     following = 0
     for number, found in worker_engine(config.engine, config.address, threads).each(
@@ -63,7 +68,7 @@ def checkpoint_file(state: Path, group: Sequence[int]) -> Path:
 
 def learn_piece(piece: Piece, callbacks: Sequence[Callback]) -> list[LearnedTask]:
     """What a worker does."""
-    bench = _bench(piece.config.model_dump_json())
+    bench = replace(_bench(piece.config.model_dump_json()), recipe=piece.recipe)
     if piece.earlier:
         bench.method.restore(dict(piece.earlier), {})
     checkpoint = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -93,6 +94,8 @@ class _Work:
             # As many as there were: a later version may count more tasks in the same scenario.
             config = config.model_copy(update={"tasks": len(record["chosen"]["tasks"])})
         self.bench = build(config, fetch=watcher.fetching)
+        if record is not None:  # as it was begun: what is usual may have changed since
+            self.bench = replace(self.bench, recipe=files.recipe(record))
         self.given = config
         # From here on sizes and tasks are said, also where they were left to the method and the scenario.
         chosen = {"size": self.bench.method.size, "tasks": len(self.bench.scenario)}
@@ -104,12 +107,16 @@ class _Work:
         self.callbacks = callbacks
 
     def do(self) -> RunResult:
+        from crwn.compilation import find_compiler
+
         record = self.files.record() or self._begin()
         if record["versions"] != versions():
             self.watcher.note(f"{self.files.path} was begun with {record['versions']}, this is {versions()}")
         lines = self._resume(record)
         self.watcher.begins(self.config, len(self.bench.scenario), len(lines))
         left = [group for group in self._groups(record) if group[0] >= len(lines)]
+        if left and self.bench.recipe.compile and find_compiler():
+            self.watcher.note("compiling the network: its first batches take a minute or two, a few seconds next time")
         setup_seconds = float(record["chosen"]["setup_seconds"])
         method = self.bench.method
         on_workers = self.config.engine != "local" and method.independent
