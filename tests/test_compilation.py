@@ -5,7 +5,8 @@ import torch
 
 from crwn import compilation
 from crwn.compilation import compiled, find_compiler
-from crwn.models import NeuroModResNet
+from crwn.convolution import TaskBatchNorm2d
+from crwn.models import NeuroModResNet, resnet18
 from crwn.recipe import Recipe
 from crwn.rows import Rows, TaskRows
 from crwn.training import train
@@ -48,3 +49,23 @@ def test_compiled_learning_equals_eager():
     (fast,) = train(model, [TaskRows("a", rows, 2)], recipe.model_copy(update={"compile": True}), seed=0)
     for name, value in eager.tensors.items():
         torch.testing.assert_close(fast.tensors[name], value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_run_of_many_tasks_is_compiled_once(monkeypatch):
+    """Each task has a replica of its own: if that counted as another network, torch would give up after eight."""
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    compile = torch.compile
+    monkeypatch.setattr("crwn.compilation.find_compiler", lambda: "g++")
+    monkeypatch.setattr(torch, "compile", lambda function, **settings: compile(function, backend=backend, **settings))
+    torch._dynamo.reset()
+    model = resnet18(norm=TaskBatchNorm2d, classes=2, width=2)
+    rows = Rows(torch.randn(8, 3, 16, 16), torch.arange(8) % 2)
+    for name in "abc":
+        train(model, [TaskRows(name, rows, 2)], Recipe(batches=2, compile=True), seed=0)
+    assert len(graphs) == 1

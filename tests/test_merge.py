@@ -2,11 +2,13 @@
 
 import copy
 
+import numpy as np
 import torch
 from torch import nn
 
-from crwn import NeuroModNet
-from crwn.layers import context_tensors
+from crwn import Learner, NeuroModNet, NeuroModResNet
+from crwn.convolution import ModulatedConv2d, TaskBatchNorm2d
+from crwn.layers import ModulatedLinear, context_tensors
 from crwn.merge import merged
 
 
@@ -38,3 +40,22 @@ def test_the_baked_module_travels_as_a_state_dict() -> None:
     two.load_state_dict(one.state_dict())
     x = torch.randn(5, 6, generator=torch.Generator().manual_seed(0))
     assert torch.equal(one(x), two(x))
+
+
+def test_a_merged_resnet_is_made_of_ordinary_layers() -> None:
+    """Its state dict holds all of it, kernels and statistics."""
+    learner = Learner(NeuroModResNet(4, 2, seed=0, input_shape=(3, 8, 8)))
+    images = np.random.default_rng(0).normal(size=(24, 3, 8, 8)).astype(np.float32)
+    learner.learn("a", images, np.arange(24) % 2, batches=3)
+    merged = learner.merge("a")
+    kinds = {type(part) for part in merged.modules()}
+    assert not {ModulatedConv2d, ModulatedLinear, TaskBatchNorm2d} & kinds
+    with torch.no_grad():
+        found = merged(torch.from_numpy(images)).softmax(dim=1).numpy()
+    np.testing.assert_allclose(found, learner.predict_proba(images, task="a"), atol=1e-5)
+    again = copy.deepcopy(merged)
+    for value in again.state_dict().values():
+        value.zero_()
+    again.load_state_dict(merged.state_dict())
+    with torch.no_grad():
+        assert torch.equal(again(torch.from_numpy(images)), merged(torch.from_numpy(images)))

@@ -66,7 +66,7 @@ class ModulatedConv2d(Modulated):
         )
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = shape[1:]
+        self.kernel_size = _pair(kernel_size)
         self.stride = stride
         self.padding = padding
         self.dilation = dilation
@@ -85,6 +85,24 @@ class ModulatedConv2d(Modulated):
             raise DataError(f"images have {x.shape[-3]} channels, this layer takes {self.in_channels}")
         kernel = self.weight * self.gain
         return F.conv2d(x, kernel, None, self.stride, self.padding, self.dilation, self.groups)
+
+    @torch.no_grad()
+    def baked(self) -> nn.Conv2d:
+        """The plain layer of the same answers under the context that is in this one."""
+        plain = nn.Conv2d(
+            self.in_channels,
+            self.out_channels,
+            self.kernel_size,
+            self.stride,
+            self.padding,
+            self.dilation,
+            self.groups,
+            bias=False,
+            device=self.weight.device,
+            dtype=self.weight.dtype,
+        )
+        plain.weight.copy_(self.weight * self.gain)
+        return plain
 
     def extra_repr(self) -> str:
         size = "x".join(str(side) for side in self.weight.shape[2:])
@@ -116,6 +134,19 @@ class TaskBatchNorm2d(nn.Module):
         return F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
         )
+
+    def baked(self) -> nn.BatchNorm2d:
+        """The plain layer with the statistics, gain and bias that are in this one."""
+        plain = nn.BatchNorm2d(
+            len(self.running_mean),
+            eps=self.eps,
+            momentum=self.momentum,
+            affine=self.weight is not None,
+            device=self.running_mean.device,
+            dtype=self.running_mean.dtype,
+        )
+        plain.load_state_dict(self.state_dict(), strict=False)
+        return plain
 
     def extra_repr(self) -> str:
         return f"{len(self.running_mean)} channels, momentum {self.momentum}"

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from crwn.bank import ResidentStack
 from crwn.bank.resident import Facts
+from crwn.prediction import swapped
 from crwn.rows import Rows
 from crwn.scaling import Scaling, scalings, standardised
 from crwn.sketch import distances, how_far, likely, usual
@@ -54,8 +54,7 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
     """Normalised entropy under each of the stacked contexts: tensors `[tasks, ...]`, x `[tasks, rows, ...]`."""
 
     def one(context: dict[str, Tensor], rows: Tensor) -> Tensor:
-        out: Tensor = functional_call(model, context, (rows,))
-        return out
+        return swapped(model, context, rows)
 
     logits: Tensor = stacked(one)(dict(tensors), x)
     return normalised_entropy(logits.float(), torch.tensor(list(classes)))
@@ -194,7 +193,7 @@ def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], x: T
     leaves = {key: value.requires_grad_(key in learned) for key, value in mixed.items()}
     scaling.requires_grad_()
     with torch.enable_grad():
-        out = functional_call(model, leaves, (x * scaling[0] + scaling[1],))
+        out = swapped(model, leaves, x * scaling[0] + scaling[1])
         entropy = normalised_entropy(out.float()[None], torch.tensor([classes]))[0]
         wanted = [*(value for key, value in leaves.items() if key in learned), scaling]
         gradients = torch.autograd.grad(entropy, wanted, allow_unused=True)

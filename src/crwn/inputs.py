@@ -35,7 +35,7 @@ def as_tensor(x: Any, what: str = "inputs") -> Tensor:
 
 
 def shaped(x: Tensor, shape: Sequence[int] | None) -> Tensor:
-    """Rows in the shape a model takes: `[n, 28, 28]` becomes `[n, 784]` for a model of 784 inputs."""
+    """Rows in the shape a model takes: `[n, 28, 28]` becomes `[n, 784]`, and `[n, 32, 32, 3]` `[n, 3, 32, 32]`."""
     if x.ndim == 0:
         raise DataError("inputs must be rows, got a single number")
     if shape is None or tuple(x.shape[1:]) == tuple(shape):
@@ -45,6 +45,11 @@ def shaped(x: Tensor, shape: Sequence[int] | None) -> Tensor:
         raise DataError(
             f"rows have shape {tuple(x.shape[1:])}, this model takes {tuple(shape)} ({wanted} numbers a row)"
         )
+    if len(shape) == 3 and x.ndim == 4:  # images: the same numbers in another order are other pictures
+        channels, height, width = shape
+        if tuple(x.shape[1:]) == (height, width, channels):
+            return x.movedim(-1, 1)
+        raise DataError(f"images have shape {tuple(x.shape[1:])}, this model takes {tuple(shape)}")
     return x.reshape(len(x), *shape)
 
 

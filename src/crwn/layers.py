@@ -119,6 +119,19 @@ class ModulatedLinear(Modulated):
         out: Tensor = self.frozen(x, self.gain if gain is None else gain, spend=spend)
         return out
 
+    @torch.no_grad()
+    def baked(self) -> nn.Linear:
+        """The plain layer of the same answers under the context that is in this one."""
+        weight = self.frozen.dense() * self.gain
+        bias = getattr(self, "bias", None)
+        plain = nn.Linear(
+            weight.shape[1], weight.shape[0], bias=bias is not None, device=weight.device, dtype=weight.dtype
+        )
+        plain.weight.copy_(weight)
+        if bias is not None:
+            plain.bias.copy_(bias)
+        return plain
+
 
 def context_names(model: nn.Module) -> list[str]:
     """Names of everything that belongs to a task: what is learned, and the statistics of normalisation layers."""

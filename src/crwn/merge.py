@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from crwn.layers import ModulatedLinear
 from crwn.scaling import NO_SCALING, Scaling
 from crwn.training import replica
 
@@ -46,8 +45,9 @@ def merged(
     baked = replica(model)
     baked.load_state_dict(dict(context), strict=False)
     for name, module in list(baked.named_modules()):
-        plain = _plain(module)
-        if plain is not None:
+        bake = getattr(module, "baked", None)  # layers of ours know what they are without us
+        if callable(bake):
+            plain = bake()
             parent, _, leaf = name.rpartition(".")
             setattr(baked.get_submodule(parent), leaf, plain)
     for module in baked.modules():
@@ -60,13 +60,3 @@ def merged(
     if classes is not None:
         parts.append(FirstClasses(classes))
     return nn.Sequential(*parts).eval()
-
-
-@torch.no_grad()
-def _plain(module: nn.Module) -> nn.Module | None:
-    if isinstance(module, ModulatedLinear):
-        linear = nn.Linear(module.frozen.in_features, module.frozen.out_features, bias=False)
-        linear.weight.copy_(module.frozen.dense() * module.gain)
-        return linear
-    bake = getattr(module, "baked", None)  # convolutions know how to do it themselves
-    return bake() if callable(bake) else None

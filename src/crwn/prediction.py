@@ -13,15 +13,42 @@ from crwn.rows import Rows
 from crwn.stacked import stacked
 
 Tensors = dict[str, Tensor]
+Shared = tuple[tuple[str, str], ...]
 
 
-def under(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-    """The model's outputs with the context `tensors` in the place of its own."""
+def under(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, shared: Shared | None = None) -> Tensor:
+    """The model's outputs with the context `tensors` in the place of its own; `shared` as for `swapped`."""
     hooked = model._forward_hooks or model._forward_pre_hooks  # people's own: they want the call of the module
     if isinstance(model, Network) and not hooked:
         return model.under(tensors, x)
-    out: Tensor = functional_call(model, dict(tensors), (x,))
+    return swapped(model, tensors, x, shared)
+
+
+def swapped(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, shared: Shared | None = None) -> Tensor:
+    """The module called with these tensors in their places for a moment, in every place that shares one of them.
+
+    Args:
+        shared: `shared_names(model)`, for those who call it often.
+    """
+    pairs = shared_names(model) if shared is None else shared
+    again = {other: tensors[name] for other, name in pairs if name in tensors and other not in tensors}
+    # Not `tie_weights=True`: torch then swaps a layer that has two names twice, and leaves the tensors in it.
+    out: Tensor = functional_call(model, {**tensors, **again}, (x,), tie_weights=False)
     return out
+
+
+def shared_names(model: nn.Module) -> Shared:
+    """(another name, name) of every tensor that several layers share; a layer with two names counts once."""
+    first: dict[int, str] = {}
+    pairs = []
+    for prefix, part in model.named_modules():
+        for last, held in (*part._parameters.items(), *part._buffers.items()):
+            if held is not None:
+                name = f"{prefix}.{last}" if prefix else last
+                known = first.setdefault(id(held), name)
+                if known != name:
+                    pairs.append((name, known))
+    return tuple(pairs)
 
 
 @torch.no_grad()

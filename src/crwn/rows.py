@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -141,12 +142,18 @@ def named_generator(*key: object) -> np.random.Generator:
 
 
 def visiting_order(count: int, batch_size: int, steps: int, *, seed: int, name: str) -> Iterator[Tensor]:
-    """Positions of `steps` batches: every epoch visits all rows once in a new order drawn from seed and task name."""
+    """Positions of `steps` batches: every epoch visits all rows once in a new order drawn from seed and task name.
+
+    A single row that would be left for the last batch gets company from the one before: batch norm needs two.
+    """
+    cuts = [*range(0, count, batch_size), count]
+    if count % batch_size == 1 and count > batch_size > 2:
+        cuts[-2] -= 1
     step, epoch = 0, 0
     while step < steps:
         order = torch.from_numpy(named_generator("order", seed, name, epoch).permutation(count))
-        for start in range(0, count, batch_size):
-            yield order[start : start + batch_size]
+        for start, stop in pairwise(cuts):
+            yield order[start:stop]
             step += 1
             if step == steps:
                 return

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from torch import nn
-from torch.nn.modules.dropout import _DropoutNd
 
 from crwn.weights import FrozenWeights
 
@@ -28,27 +27,17 @@ def stack_size(widest: int, *, batch_size: int = 128) -> int:
 
 
 def widest_layer(model: nn.Module) -> int | None:
-    """The largest number of features between two layers, or None for a network that is not stacked (convolutions)."""
-    if any(isinstance(module, nn.Conv1d | nn.Conv2d) or hasattr(module, "kernel_size") for module in model.modules()):
+    """The largest number of features between two layers, or None for a network with layers that are not stacked."""
+    alone = (nn.Conv1d, nn.Conv2d, nn.RNNBase, nn.RNNCellBase)
+    if any(isinstance(module, alone) or hasattr(module, "kernel_size") for module in model.modules()):
         return None
     sizes = [max(m.in_features, m.out_features) for m in model.modules() if isinstance(m, FrozenWeights | nn.Linear)]
     return max(sizes, default=None)
 
 
-def draws(model: nn.Module) -> bool:
-    """Whether a network drops units at random while it learns."""
-    return any(
-        (isinstance(part, _DropoutNd) and part.p > 0) or (isinstance(part, nn.MultiheadAttention) and part.dropout > 0)
-        for part in model.modules()
-    )
-
-
 def model_stack_size(model: nn.Module, *, batch_size: int = 128) -> int:
-    """The rule applied to a model; convolutional networks are faster one task after another.
-
-    Networks with dropout learn one task at a time too: in a stack a task would draw other numbers than alone.
-    """
-    widest = None if draws(model) else widest_layer(model)
+    """The rule applied to a model; convolutional and recurrent networks are faster one task after another."""
+    widest = widest_layer(model)
     return 1 if widest is None else stack_size(widest, batch_size=batch_size)
 
 

@@ -16,13 +16,15 @@ from crwn.checkpoint import Checkpoint
 from crwn.compilation import compiled
 from crwn.early_stopping import BestKeeper
 from crwn.errors import CRWNError, DataError
-from crwn.layers import context_names, context_tensors
+from crwn.layers import Modulated, context_names, context_tensors
 from crwn.losses import class_mask, task_losses
 from crwn.models import Network
-from crwn.prediction import under
+from crwn.own_modules import check_buffers, check_logits, readable_errors
+from crwn.prediction import shared_names, under
 from crwn.recipe import Recipe
 from crwn.rows import StackedRows, TaskRows, named_generator, visiting_order
 from crwn.stacked import stacked
+from crwn.weights import FrozenWeights
 
 Tensors = dict[str, Tensor]
 ExtraLoss = Callable[[nn.Module, Tensors, int], Tensor]
@@ -55,9 +57,17 @@ Callback = Callable[[Step], None]
 
 
 def replica(model: nn.Module) -> nn.Module:
-    """A copy of the model that shares its frozen weights: it can be trained while the original predicts."""
+    """A copy of the model that shares its frozen weights: it can be trained while the original predicts.
+
+    A module's own buffers are copied: it may write into them while it learns.
+    """
     own = set(context_names(model))
-    everything = [*model.named_parameters(), *model.named_buffers()]
+    frozen = [part for part in model.modules() if isinstance(part, FrozenWeights | Modulated)]
+    everything = [
+        *model.named_parameters(),
+        *(model.named_buffers() if isinstance(model, Network) else ()),
+        *(("", buffer) for part in frozen for buffer in part.buffers()),
+    ]
     shared = {id(tensor): tensor for name, tensor in everything if name not in own}
     return copy.deepcopy(model, memo=dict(shared))
 
@@ -103,7 +113,7 @@ def train(
     learned = [name for name, parameter in work.named_parameters() if parameter.requires_grad]
     leaves = [tensors[name].requires_grad_() for name in learned]
     optimizer = _optimizer(recipe, leaves)
-    forward = _forward(work, len(tasks))
+    forward = _forward(work, len(tasks), max(task.classes for task in tasks))
     if compile or recipe.compile:
         forward = compiled(forward)
     classes = [task.classes for task in tasks]
@@ -122,7 +132,7 @@ def train(
         rate = recipe.rate_at(step, steps)
         for group in optimizer.param_groups:
             group["lr"] = rate
-        with precision(), noise(step):
+        with precision(), noise(step), readable_errors(work, x[0]):
             logits = forward(tensors, x)
         losses = task_losses(logits.float(), y, class_mask(classes, logits.shape[-1], device), weight)
         loss = losses.sum()
@@ -131,6 +141,8 @@ def train(
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+        if step == first and not isinstance(work, Network):
+            check_buffers(model, work)
         done = step + 1
         report = Step(done, steps, names, losses.detach(), rate, tensors)
         for callback in callbacks:
@@ -176,11 +188,15 @@ def _stacked(
     return {name: torch.stack([tensors[name].to(device) for tensors in starts]).detach() for name in own}
 
 
-def _forward(work: nn.Module, count: int) -> Callable[[Tensors, Tensor], Tensor]:
+def _forward(work: nn.Module, count: int, classes: int) -> Callable[[Tensors, Tensor], Tensor]:
     """(stacked tensors, inputs [tasks, batch, ...]) -> logits [tasks, batch, classes]."""
+    own, shared = not isinstance(work, Network), shared_names(work)
 
     def one(tensors: Tensors, x: Tensor) -> Tensor:
-        return under(work, tensors, x)
+        logits = under(work, tensors, x, shared)
+        if own:
+            check_logits(logits, len(x), classes)
+        return logits
 
     if count == 1:
         return lambda tensors, x: one({name: value[0] for name, value in tensors.items()}, x[0])[None]

@@ -134,3 +134,27 @@ def test_sixteen_bit_images_are_refused_rather_than_clipped(make_folders) -> Non
     Image.fromarray(np.full((5, 6), 4000, dtype=np.uint16)).save(folder / "cat" / "deep.png")
     with pytest.raises(DataError, match=r"cat/deep.png in .* more than 8 bits"):
         read_class_folders(folder, silent)
+
+
+@pytest.mark.parametrize("beside", ["valid", "val", "dev", "eval"])
+def test_validation_folders_are_for_judging(make_folders, beside: str) -> None:
+    found = read_class_folders(
+        make_folders({"train/cat": 2, "train/ant": 2, f"{beside}/cat": 1, f"{beside}/ant": 1}), silent
+    )
+    assert found.classes == ("ant", "cat")
+    assert found.test is not None
+    assert len(found.test[0]) == 2
+
+
+def test_something_unknown_beside_train_is_named(make_folders) -> None:
+    with pytest.raises(DataError, match="has extra beside train: leave only train and test"):
+        read_class_folders(make_folders({"train/cat": 1, "train/ant": 1, "extra/cat": 1}), silent)
+
+
+def test_an_image_that_lies_about_itself_is_named(make_folders) -> None:
+    folder = make_folders({"cat": 2})
+    whole = bytearray((folder / "cat" / "0.png").read_bytes())
+    whole[8:12] = (5).to_bytes(4, "big")  # the length of the header
+    (folder / "cat" / "1.png").write_bytes(bytes(whole))
+    with pytest.raises(DataError, match=r"cat/1\.png in .* cannot be read as an image"):
+        read_class_folders(folder, silent)

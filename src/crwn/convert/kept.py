@@ -47,13 +47,13 @@ def frozen_values(module: nn.Module) -> dict[str, Tensor]:
     """All values a conversion left in place, by their names before it; those that come from the seed are left out."""
     made: set[str] = set(getattr(module, "crwn_made", ()))
     values = {name: value for name, _, value in modulated_weights(module)}
-    modulated = [f"{name}." if name else "" for name, part in module.named_modules() if isinstance(part, Modulated)]
-    own = {f"{prefix}{last}" for prefix in modulated for last in ("v", "alpha")}
-    values |= {
-        name: value
-        for name, value in module.state_dict(keep_vars=True).items()
-        if name not in own and ".parametrizations." not in f".{name}"
-    }
+    ours = {id(value) for value in values.values()}
+    for part in module.modules():
+        if isinstance(part, Modulated):
+            ours |= {id(part.v), id(part.alpha)}
+    # Every tensor once, whatever shares it, and also buffers that a state dict leaves out: they may be random.
+    others = (*module.named_parameters(), *module.named_buffers())
+    values |= {name: value for name, value in others if id(value) not in ours}
     return {name: value.detach() for name, value in values.items() if name not in made}
 
 

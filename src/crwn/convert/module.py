@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import torch
@@ -26,6 +26,7 @@ from crwn.convert.targets import (
     check_whole,
     find_targets,
     fits_layer,
+    held_elsewhere,
 )
 from crwn.errors import ConfigError, ModelError
 from crwn.layers import MODULATIONS
@@ -84,8 +85,11 @@ def neuromodulate(
     for what in learn:
         _check_choice("learn", what, LEARNABLE)
     begin = start or ("ones" if weights == "keep" else "uniform")
-    work = copy.deepcopy(module)
-    check_whole(work)
+    check_whole(module)
+    try:
+        work = copy.deepcopy(module)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"the module cannot be copied: {str(error).splitlines()[0]}") from None
     structure = _structure(work)
     targets = find_targets(work, include, exclude)
     check_untied(work, targets)
@@ -96,12 +100,13 @@ def neuromodulate(
     if weights == "random":
         made |= _reset(work, seed, targets, exclude or ())
     _release(work, learn)
+    held = held_elsewhere(work)
     for target in targets:
-        _modulate(work, target, weights, method, seed=seed, modulation=modulation, start=begin)
+        _modulate(work, target, weights, method, held, seed=seed, modulation=modulation, start=begin)
         if weights == "random":
             made.add(target.name)
     described = {
-        "class": f"{type(module).__module__}.{type(module).__qualname__}",
+        "class": type(module).__qualname__,  # not its file: a script's module is imported by the next one
         "seed": seed,
         "weights": weights,
         "modulated": [target.name for target in targets],
@@ -163,14 +168,24 @@ def _release(module: nn.Module, learn: Sequence[str]) -> None:
 
 
 def _modulate(
-    module: nn.Module, target: Target, weights: str, method: str, *, seed: int, modulation: str, start: str
+    module: nn.Module,
+    target: Target,
+    weights: str,
+    method: str,
+    held: Collection[int],
+    *,
+    seed: int,
+    modulation: str,
+    start: str,
 ) -> None:
     layer, name = target.owner, target.name
     own = target.weight.detach().clone()
     parent = module.get_submodule(target.layer.rpartition(".")[0])
-    read = isinstance(parent, READERS) or type(layer) is not nn.Linear or layer is module
+    read = isinstance(parent, READERS) or type(layer) is not nn.Linear or layer is module or id(layer) in held
     if method == "layers" and read and isinstance(layer, nn.Linear):
-        raise ModelError(f'layer "{target.layer}" cannot be replaced, others read its weight: use method="auto"')
+        raise ModelError(
+            f'layer "{target.layer}" cannot be replaced, others hold it or read its weight: use method="auto"'
+        )
     if method != "parametrize" and isinstance(layer, nn.Linear) and not read:
         made = ConvertedLinear(layer, seed=seed, name=name, modulation=modulation, start=start)
         if weights == "keep":

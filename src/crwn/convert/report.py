@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.utils import parametrize
 
-from crwn.convert.layers import ConvertedLinear
+from crwn.convert.layers import ConvertedLinear, WeightModulation
 from crwn.layers import learned_numbers
 
 
@@ -63,11 +63,11 @@ def report(module: nn.Module, skipped: dict[str, str]) -> Report:
         elif parametrize.is_parametrized(part):
             chains: Any = part.parametrizations
             for chain in chains.values():
-                kind, frozen, learned = (
-                    chain[0].kind,
-                    frozen + chain[0].frozen_numbers,
-                    learned + learned_numbers(chain),
-                )
+                if isinstance(chain[0], WeightModulation):
+                    kind, frozen = chain[0].kind, frozen + chain[0].frozen_numbers
+                    learned += learned_numbers(chain)
+                else:  # of the module's own
+                    frozen += sum(value.numel() for value in chain.parameters())
         elif isinstance(part, _NormBase) and part.running_mean is not None:
             note = f"{2 * part.running_mean.numel():,} statistics kept with every task"
         if frozen or learned or note:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -95,9 +95,33 @@ def _candidates(module: nn.Module) -> Iterator[Target]:
             yield Target(name, "weight", part, f"{type(part).__name__}{groups}")
 
 
+def held_elsewhere(module: nn.Module) -> set[int]:
+    """Ids of layers that cannot be put out of their places: with hooks, or held in lists and methods besides."""
+    found = set()
+    for part in module.modules():
+        if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
+            found.add(id(part))
+        own = [value for name, value in vars(part).items() if name != "_modules"]
+        found |= {id(layer) for layer in _layers_in(own, depth=5)}
+    return found
+
+
+def _layers_in(value: object, depth: int) -> Iterator[nn.Module]:
+    if isinstance(value, nn.Module):
+        yield value
+    elif isinstance(holder := getattr(value, "__self__", None), nn.Module):  # a bound method
+        yield holder
+    elif depth and isinstance(value, Mapping):
+        for one in value.values():
+            yield from _layers_in(one, depth - 1)
+    elif depth and isinstance(value, list | tuple | set | frozenset):
+        for one in value:
+            yield from _layers_in(one, depth - 1)
+
+
 def check_whole(module: nn.Module) -> None:
     for name, part in module.named_modules():
-        if any(is_lazy(value) for value in part._parameters.values()):
+        if any(is_lazy(value) for value in (*part._parameters.values(), *part._buffers.values())):
             raise ModelError(f'layer "{name}" is lazy, its shape is not known yet: call the module once first')
         if isinstance(part, _NormBase) and part.track_running_stats and part.momentum is None:
             raise ModelError(f'layer "{name}" averages over all batches (momentum=None): give it a momentum, like 0.1')

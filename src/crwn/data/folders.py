@@ -20,7 +20,8 @@ from crwn.data.progress import Progress
 from crwn.errors import DataError
 
 SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"}
-SPLITS = {"train": "train", "training": "train", "test": "test", "testing": "test", "val": "test", "validation": "test"}
+TRAIN, TEST = ("train", "training"), ("test", "testing", "val", "valid", "validation", "dev", "eval")
+SPLITS = dict.fromkeys(TRAIN, "train") | dict.fromkeys(TEST, "test")
 GREY = {"1", "L", "LA"}
 CHUNK = 64  # images a thread decodes before it reports
 
@@ -85,6 +86,8 @@ def _by_split(path: Path, files: list[str], folders: list[str]) -> dict[str, dic
     skip = _common_parents(images)
     tops = {parts[skip] for name in images if len(parts := PurePosixPath(name).parts) > skip + 1}
     has_splits = bool(tops) and all(top.lower() in SPLITS for top in tops)
+    if not has_splits:
+        _check_tops(path, images, tops, skip)
     depth = skip + 2 if has_splits else skip + 1  # parts of a class folder's path
     splits: dict[str, dict[str, list[str]]] = {}
 
@@ -103,6 +106,20 @@ def _by_split(path: Path, files: list[str], folders: list[str]) -> dict[str, dic
             members(parts)
     _check_classes(path, splits)
     return splits
+
+
+def _check_tops(path: Path, images: list[str], tops: set[str], skip: int) -> None:
+    """Refuse a train folder of class folders that has something unknown beside it; a class may be called "train"."""
+    splits = {
+        parts[skip]
+        for name in images
+        if len(parts := PurePosixPath(name).parts) > skip + 2 and parts[skip].lower() in SPLITS
+    }
+    if splits:
+        others, known = ", ".join(sorted(tops - splits)), ", ".join(sorted(splits))
+        raise DataError(
+            f"{path} has {others} beside {known}: leave only train and test, with a folder per class in each"
+        )
 
 
 def _common_parents(images: list[str]) -> int:
@@ -139,7 +156,7 @@ def _decode(path: Path, files: list[str], read: ReadBytes, progress: Progress) -
             return Image.open(io.BytesIO(read(name)))
         except (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError) as error:
             raise DataError(f"{name} in {path} cannot be unpacked ({error}): the file is damaged") from None
-        except (UnidentifiedImageError, Image.DecompressionBombError, OSError) as error:
+        except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
             raise DataError(f"{name} in {path} cannot be read as an image ({_reason(error)})") from None
 
     first = opened(files[0])

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy.typing as npt
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
 
 LARGE = 2**20  # bytes from which a tensor is worth an object of its own
 
@@ -45,6 +46,12 @@ class Packer:
                 large.append(packer._stand_in(part))
                 return len(large) - 1
 
+            def reducer_override(self, thing: Any) -> Any:
+                if isinstance(thing, nn.Module) and parametrize.is_parametrized(thing):
+                    return _taken_apart(thing)
+                usual = getattr(super(), "reducer_override", None)
+                return NotImplemented if usual is None else usual(thing)
+
         buffer = io.BytesIO()
         Pickler(buffer).dump(thing)
         return Packed(buffer.getvalue(), large)
@@ -54,6 +61,28 @@ class Packer:
         if key not in self._sent:
             self._sent[key] = (self._put(tensor.numpy()), tensor)
         return self._sent[key][0]
+
+
+def _taken_apart(module: nn.Module) -> tuple[Any, ...]:
+    """How to make a module with parametrized weights again: torch does not pickle its class, made on the fly."""
+    state = dict(vars(module))
+    state["_modules"] = {name: part for name, part in module._modules.items() if name != "parametrizations"}
+    chains: Any = module.parametrizations
+    parts = {name: (chain.original, list(chain)) for name, chain in chains.items()}
+    return _put_together, (parametrize.type_before_parametrizations(module), state, parts)
+
+
+def _put_together(kind: type[nn.Module], state: dict[str, Any], parts: dict[str, tuple[Tensor, list[Any]]]) -> Any:
+    module = kind.__new__(kind)
+    module.__dict__.update(state)
+    for name, (original, chain) in parts.items():
+        if isinstance(original, nn.Parameter):
+            module.register_parameter(name, original)
+        else:
+            module.register_buffer(name, original)
+        for one in chain:
+            parametrize.register_parametrization(module, name, one, unsafe=True)
+    return module
 
 
 def _pickler() -> type[pickle.Pickler]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import torch.nn.functional as F
@@ -184,6 +185,8 @@ class NeuroModResNet(ResNet18, Network):
         start: str = "uniform",
         start_scale: float = 1.0,
     ) -> None:
+        if not isinstance(input_shape, Sequence) or len(input_shape) != 3:
+            raise ConfigError(f"input_shape must be channels, height and width, got {input_shape}")
         context: dict[str, Any] = {"modulation": modulation, "start": start, "start_scale": start_scale}
 
         def conv(in_channels: int, out_channels: int, kernel_size: int, **settings: Any) -> nn.Module:
