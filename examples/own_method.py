@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from crwn import methods
 from crwn.layers import learned_numbers
 from crwn.methods import Counts, Independent, published_recipe
+from crwn.methods.networks import width
 from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
 from crwn.weights import Gaussian
@@ -50,7 +51,7 @@ class Biases(Independent):
 
     def network(self) -> nn.Module:
         features, classes = self.scenario.input_shape[0], self.scenario.num_classes
-        return BiasNet(features, int(self.size), classes, gain=self.options.gain, seed=self.seed)
+        return BiasNet(features, width(self.size, method=self.name), classes, gain=self.options.gain, seed=self.seed)
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.01)

@@ -21,7 +21,7 @@ class Recipe(BaseModel):
     938
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     optimizer: Literal["rmsprop", "adam", "sgd"] = "rmsprop"
     rate: float = Field(0.01, gt=0)

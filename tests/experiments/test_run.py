@@ -377,3 +377,77 @@ def test_all_tasks_are_those_there_were_when_it_began(tmp_path: Path) -> None:
     record["chosen"]["all_tasks"] = True  # as a version wrote it that saw two tasks in this file
     (tmp_path / "run" / "config.json").write_text(json.dumps(record))
     assert len(run(config, tmp_path / "run").tasks) == 2
+
+
+@pytest.mark.parametrize("batches", [4, 8])
+def test_a_process_that_was_quicker_is_noticed(batches: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came between the look into the folder and the lock: another run is refused, the same one is read."""
+    config = RunConfig(method="finetune", size="8", **SMALL)
+    locked = RunFolder.locked
+
+    def late(self: RunFolder) -> Any:
+        monkeypatch.setattr(RunFolder, "locked", locked)
+        run(config.model_copy(update={"batches": batches}), tmp_path / "run")
+        return locked(self)
+
+    monkeypatch.setattr(RunFolder, "locked", late)
+    if batches == config.batches:
+        finished = run(config, tmp_path / "run").finished
+        assert RunFolder(tmp_path / "run").result().finished == finished
+    else:
+        with pytest.raises(ConfigError, match=r"holds another run .batches is 4 there, 8 here"):
+            run(config, tmp_path / "run")
+
+
+def _change(path: Path, **changes: object) -> None:
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"method": "stl"}, "result.json is another run's .method is 'stl' there, 'finetune' in config.json"),
+        ({"tasks": []}, "result.json is another run's .tasks is"),
+        ({"accuracy": [90.0]}, "result.json has 1 values of accuracy, 5 tasks"),
+    ],
+)
+def test_a_result_that_is_not_this_runs_is_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+    config = RunConfig(method="finetune", size="8", **SMALL)
+    run(config, tmp_path / "run")
+    _change(tmp_path / "run" / "result.json", **changes)
+    with pytest.raises(ConfigError, match=message):
+        run(config, tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"threads": 100_000}, "100000 threads are more than any machine has use for"),
+        ({"settings": {"patience": "1"}}, "--set patience=1: runs have no validation rows"),
+        ({"settings": {"rate": "inf"}}, "rate"),
+        ({"method": "ewc", "settings": {"strength": "nan"}}, "strength"),
+    ],
+)
+def test_settings_that_cannot_be_meant_are_refused(changes: dict[str, object], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        run(RunConfig(**({"method": "finetune", "size": "8", **SMALL} | changes)), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_measures_without_a_meaning_are_not_made(tmp_path: Path) -> None:
+    small = SMALL | {"matrix": True, "class_incremental": 4}
+    joint = run(RunConfig(method="mtl", size="8", **small), tmp_path / "mtl")
+    assert (joint.matrix, joint.class_incremental) == (None, None)
+    alike = run(RunConfig(method="finetune", size="8", **small), tmp_path / "finetune")
+    assert alike.matrix is not None
+    assert alike.class_incremental is None
+    assert run(RunConfig(method="psp", size="8", **small), tmp_path / "psp").class_incremental is not None
+
+
+@pytest.mark.parametrize("method", ["replay", "finetune", "ewc", "stl"])
+def test_bytes_per_task_are_those_on_disk(method: str, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    result = run(RunConfig(method=method, size="8", **SMALL), tmp_path / "run")
+    tensors = [value for path in (tmp_path / "run" / "state").iterdir() for value in load_file(path).values()]
+    assert sum(value.nbytes for value in tensors) == pytest.approx(result.bytes_per_task * 5, abs=5)

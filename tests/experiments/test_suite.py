@@ -110,3 +110,12 @@ def test_a_failing_run_stops_no_other(tmp_path: Path, monkeypatch: pytest.Monkey
     outcome = carry_out(list(reversed(plan([TINY], tmp_path, tasks=1, seeds=[0]))))
     assert [str(error) for _, error in outcome.failures] == ["no such luck"]
     assert [item.config.size for item in outcome.finished] == ["16"]
+
+
+def test_a_damaged_folder_stops_no_other_run(tmp_path: Path) -> None:
+    suite = load_suite("table4")
+    broken = plan([suite], tmp_path, tasks=2, seeds=[0])[0]
+    broken.folder.mkdir(parents=True)
+    (broken.folder / "config.json").write_text("{")
+    planned = plan([suite], tmp_path, tasks=2, seeds=[0])
+    assert {item.folder: (item.is_done, item.tasks_done) for item in planned}[broken.folder] == (False, 0)

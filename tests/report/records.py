@@ -15,6 +15,8 @@ def write_record(
     """A finished run whose tasks all have this accuracy."""
     count = config.tasks or USUAL_TASKS[config.scenario]
     files = RunFolder(config.folder(base))
+    given = {"epochs": config.epochs, "batches": config.batches}
+    budget = {name: value for name, value in given.items() if value is not None}
     machine = {"processor": "Some CPU", "cores": 2, "threads": 2}
     files.begin(
         {
@@ -33,7 +35,7 @@ def write_record(
             size=config.size or "",
             seed=config.seed,
             settings=config.settings,
-            budget={"epochs": config.epochs} if config.epochs else USUAL_BUDGET[config.scenario],
+            budget=budget or USUAL_BUDGET[config.scenario],
             tasks=[f"task-{i}" for i in range(count)],
             accuracy_after=[accuracy] * count,
             accuracy=[accuracy] * count,

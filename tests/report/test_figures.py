@@ -8,8 +8,11 @@ import pytest
 from PIL import Image
 
 from crwn.experiments.config import RunConfig
+from crwn.experiments.paper import published
 from crwn.experiments.suite import SUITES, load_suite
 from crwn.report.figures import draw_all
+from crwn.report.interactive import cards
+from crwn.report.records import read_groups
 from crwn.report.results_page import main, write_page
 
 from .records import write_record
@@ -72,3 +75,39 @@ def test_nothing_to_draw(tmp_path: Path) -> None:
 def test_page_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_the_papers_points_stand_at_its_own_numbers() -> None:
+    joint, batche = published("table1", "mtl", "rotated"), published("table1", "batche", "rotated")
+    assert joint is not None
+    assert batche is not None
+    assert joint.numbers(268_800) == 268_800
+    assert joint.numbers(7_467) == 269_000
+    assert batche.numbers(9_285) == 9_285
+    assert batche.numbers(4_506) == 9_000
+
+
+def test_matrices_of_runs_that_differ_in_length_have_files_and_cards_of_their_own(tmp_path: Path) -> None:
+    for tasks, batches in ((2, 10), (3, 10), (3, 40)):
+        config = RunConfig(
+            scenario="rotated-digits", method="finetune", size="16", tasks=tasks, batches=batches, matrix=True
+        )
+        write_record(tmp_path, config, 80.0, forgetting=3.0)
+    names = [path.name for path in draw_all(tmp_path, tmp_path / "figures") if "matrix" in path.name]
+    assert len(set(names)) == len(names) == 6
+    made = [card.name for card in cards(read_groups(tmp_path)) if card.name.startswith("matrix")]
+    assert len(set(made)) == len(made) == 3
+
+
+def test_runs_of_other_settings_or_lengths_are_lines_of_their_own(tmp_path: Path) -> None:
+    common = {"scenario": "rotated-digits", "method": "neuromodnet", "size": "16"}
+    for settings in ({}, {"recipe": "best"}, {"rate": "0.1"}):
+        write_record(tmp_path, RunConfig(**common, settings=settings), 80.0)
+    write_record(tmp_path, RunConfig(**common, tasks=2), 70.0)
+    (card,) = [card for card in cards(read_groups(tmp_path)) if card.name.startswith("numbers")]
+    lines = [(trace.name, trace.marker.color, len(trace.x)) for trace in card.figure.data]
+    assert len(lines) == 4
+    assert {count for *_, count in lines} == {1}
+    assert len({(name, colour) for name, colour, _ in lines}) == 4
+    looks = {name: colour for name, colour, _ in lines}
+    assert looks["NeuroModNet-best"] != looks["NeuroModNet"]

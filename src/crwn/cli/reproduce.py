@@ -80,8 +80,11 @@ def command(
     if what == "figures" or (what == "all" and worked):
         from crwn.report.figures import draw_all
 
-        for path in draw_all(out, out / "figures", tasks=tasks):
+        written = draw_all(out, out / "figures", tasks=tasks)
+        for path in written:
             _say(f"wrote {path}")
+        if not written:
+            raise ConfigError(f"no finished run of a suite under {out} to draw: `crwn reproduce table1` makes them")
     if what != "figures" and outcome.failures:
         item, error = outcome.failures[0]
         more = f" (and {len(outcome.failures) - 1} more)" if len(outcome.failures) > 1 else ""

@@ -51,6 +51,9 @@ def build(config: RunConfig, *, fetch: Progress = silent) -> Bench:
     for length in ("batches", "epochs"):
         if length in config.settings:
             raise ConfigError(f"--set {length}={config.settings[length]}: use --{length} {config.settings[length]}")
+    for early in ("patience", "check_every"):
+        if early in config.settings:
+            raise ConfigError(f"--set {early}={config.settings[early]}: runs have no validation rows to stop early by")
     scenario = make_scenario(config.scenario, seed=config.seed, tasks=config.tasks, progress=fetch)
     began = time.perf_counter()
     method, overrides = make_method(

@@ -25,7 +25,9 @@ def final_result(config: RunConfig, bench: Bench, lines: Sequence[dict[str, Any]
     watcher.evaluating(count, count)
     after = [float(line["accuracy"]) for line in lines]
     inferred = None
-    if config.class_incremental:
+    if config.class_incremental and not method.answers_by_task:
+        watcher.note(f"{method.name} answers every task alike: there is no task to infer, so nothing is measured")
+    elif config.class_incremental:
         inferred = inferred_accuracy(
             method, list(scenario), config.class_incremental, tell=lambda i: watcher.evaluating(i, count)
         )
@@ -54,7 +56,7 @@ def final_result(config: RunConfig, bench: Bench, lines: Sequence[dict[str, Any]
         forgetting=None if method.joint else metrics.forgetting(after, final),
         backward_transfer=None if method.joint else metrics.backward_transfer(after, final),
         forward_transfer=forward,
-        matrix=[line["row"] for line in lines] if config.matrix else None,
+        matrix=[line["row"] for line in lines] if config.matrix and not method.joint else None,
         class_incremental=inferred,
         params_per_task=counts.params_per_task,
         params_per_task_amortised=counts.params_per_task_amortised,

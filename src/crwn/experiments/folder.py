@@ -52,10 +52,27 @@ class RunFolder:
         if record is None:
             return None
         try:
-            return RunResult.model_validate(record)
+            found = RunResult.model_validate(record)
         except ValidationError as error:
             first = error.errors()[0]
             self.damaged(f"result.json: {'.'.join(map(str, first['loc']))}: {first['msg']}")
+        self._check_result(found)
+        return found
+
+    def _check_result(self, found: RunResult) -> None:
+        """Refuse a result that is another run's, or not whole."""
+        record = self.record()
+        if record is not None:
+            run, chosen = record["run"], record["chosen"]
+            for name, here, there in (
+                *((key, getattr(found, key), run.get(key)) for key in ("method", "size", "seed", "settings")),
+                ("tasks", found.tasks, chosen.get("tasks")),
+            ):
+                if there is not None and here != there:
+                    self.damaged(f"result.json is another run's ({name} is {here!r} there, {there!r} in config.json)")
+        for what in ("accuracy", "accuracy_after"):
+            if not found.tasks or len(getattr(found, what)) != len(found.tasks):
+                self.damaged(f"result.json has {len(getattr(found, what))} values of {what}, {len(found.tasks)} tasks")
 
     def record(self) -> dict[str, Any] | None:
         """What config.json says, or None where nothing has begun."""
@@ -74,8 +91,12 @@ class RunFolder:
         for key in ("threads", "stack_size"):
             if not isinstance(record["chosen"].get(key), int) or record["chosen"][key] < 1:
                 self.damaged(f"config.json says {key}: {record['chosen'].get(key)!r}")
-        for part, key in ((record, "versions"), (record["chosen"], "tasks"), (record["chosen"], "setup_seconds")):
-            if key not in part:
+        for part, key, kind in (
+            (record, "versions", dict),
+            (record["chosen"], "tasks", list),
+            (record["chosen"], "setup_seconds", int | float),
+        ):
+            if not isinstance(part.get(key), kind):
                 self.damaged(f"config.json does not say {key}")
 
     def recipe(self, record: dict[str, Any]) -> Recipe:
@@ -230,6 +251,8 @@ class RunFolder:
             if self.path.exists() and not self.path.is_dir():
                 raise ConfigError(f"{self.path} is a file, not a run folder: give another --out") from None
             return None
+        except PermissionError:
+            raise ConfigError(f"{self.path / name} may not be read by you: change its permissions") from None
         except (ValueError, OSError) as error:
             self.damaged(f"{name} cannot be read ({error})")
         if not isinstance(record, dict):

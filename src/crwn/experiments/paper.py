@@ -20,6 +20,18 @@ class Published:
     seconds: float | None = None
     seconds_deviation: float | None = None
 
+    def numbers(self, ours: float) -> float:
+        """Learned numbers per task: ours where they round to what the paper prints, else what it prints.
+
+        >>> published("table1", "neuromodnet-256", "rotated").numbers(1299)
+        1299
+        """
+        if self.params is None:
+            return ours
+        unit = {"K": 1e3, "M": 1e6}[self.params[-1]]
+        printed = float(self.params[:-1])
+        return ours if round(ours / unit) == printed else printed * unit
+
 
 def published(table: str, row: str | None, column: str) -> Published | None:
     """What the paper says in a cell, or None where it says nothing.

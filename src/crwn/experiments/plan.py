@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crwn.errors import CRWNError
+from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS, RunConfig
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.run import OutOfTime, run
@@ -81,8 +81,11 @@ def plan(suites: Sequence[Suite], base: Path, *, tasks: int | None, seeds: Seque
     for folder, config in configs.items():
         files = RunFolder(folder)
         count = config.tasks or USUAL_TASKS[config.scenario]
-        is_done = files.holds(config) and files.result() is not None
-        done = count if is_done else len(files.lines())
+        try:
+            is_done = files.holds(config) and files.result() is not None
+            done = count if is_done else len(files.lines())
+        except ConfigError:
+            is_done, done = False, 0  # doing it will say what is wrong with the folder, and stop no other run
         per_task = batches(config) * seconds_per_batch(config, measured)
         planned.append(Planned(config, folder, count, done, is_done, (count - done) * per_task))
     return sorted(planned, key=lambda run: run.seconds_left)
@@ -177,7 +180,10 @@ def _measured(runs: Sequence[tuple[Path, RunConfig]]) -> dict[str, float]:
     """Seconds per batch of what has been run, by kind of run with and without its scenario."""
     found: dict[str, float] = {}
     for folder, config in runs:
-        lines = RunFolder(folder).lines()
+        try:
+            lines = RunFolder(folder).lines()
+        except ConfigError:
+            continue  # told when the run is done
         if lines:
             last = lines[-1]  # the steady state: first tasks may do more
             seconds = float(last["training_seconds"]) + 2 * float(last["evaluation_seconds"])

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crwn.errors import CRWNError
+from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.result import RunResult
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from crwn.experiments.bench import LearnedTask
     from crwn.training import Callback, Step
 
+MOST_THREADS = 1024
 GRACE = 60.0  # seconds a task may go on past the deadline before it is stopped inside, at its last checkpoint
 
 
@@ -59,7 +60,11 @@ def run(
         work.check_data()  # a file's data are the user's own, and may have changed since
         return done
     with files.locked():
-        return work.do()
+        # Another process may have been here while this one got ready.
+        begun = files.holds(config)
+        if begun and (done := files.result()) is not None:
+            return done
+        return (_Work(config, files, watcher, deadline, callbacks) if begun else work).do()
 
 
 def with_size(config: RunConfig, watcher: Watcher | None = None) -> RunConfig:
@@ -89,6 +94,8 @@ class _Work:
             files.check_begun(record)
         usual = 1 if config.engine == "processes" else usual_threads()
         threads = int(record["chosen"]["threads"]) if record else config.threads or usual
+        if threads > MOST_THREADS:
+            raise ConfigError(f"{threads} threads are more than any machine has use for: give at most {MOST_THREADS}")
         torch.set_num_threads(threads)
         if record is not None and config.tasks is None and record["chosen"].get("all_tasks"):
             # As many as there were: a later version may count more tasks in the same scenario.

@@ -51,8 +51,9 @@ def find_method(name: str) -> type[Method]:
     point = registered[name]
     try:
         found = point.load()
-    except (ImportError, AttributeError) as error:
-        raise ConfigError(f'method "{name}" ({point.value}) cannot be loaded: {error}') from error
+    except Exception as error:  # whatever its module does when it is imported
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigError(f'method "{name}" ({point.value}) cannot be loaded: {why}') from error
     if not (isinstance(found, type) and issubclass(found, Method)):
         raise ConfigError(f'method "{name}" ({point.value}) is not a subclass of crwn.methods.Method')
     return found

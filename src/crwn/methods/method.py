@@ -21,7 +21,7 @@ from crwn.training import Callback
 class Options(BaseModel):
     """A method's own options (`--set key=value`); unknown names are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,11 @@ class Method(ABC):
         self.size = size or self.default_size(scenario)
         self.seed = seed
         self.options = options
+
+    @property
+    def answers_by_task(self) -> bool:
+        """Whether the same rows get other answers when another task is named: else there is no task to infer."""
+        return not self.joint
 
     @classmethod
     def default_size(cls, scenario: Scenario) -> str:

@@ -12,7 +12,7 @@ from crwn.errors import ConfigError
 from crwn.layers import context_tensors
 from crwn.methods.image_networks import dense_baseline
 from crwn.methods.method import Method
-from crwn.methods.published import published_recipe
+from crwn.methods.published import has_images, published_recipe
 from crwn.prediction import predict_logits
 from crwn.recipe import Recipe
 from crwn.rows import Rows, TaskRows
@@ -39,6 +39,10 @@ class OneNetwork(Method):
     def network(self) -> nn.Module:
         """The network as it starts: ordinary dense layers or kernels, unless a method has its own."""
         return dense_baseline(self.scenario, self.size, seed=self.seed, method=self.name)
+
+    @property
+    def answers_by_task(self) -> bool:
+        return has_images(self.scenario) and not self.joint  # there a task has statistics of its own
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)

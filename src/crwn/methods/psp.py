@@ -43,6 +43,10 @@ class PSP(OneNetwork):
             method=self.name,
         )
 
+    @property
+    def answers_by_task(self) -> bool:
+        return True  # a task's rotation or signs
+
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-4, image_rate=1e-3)
 

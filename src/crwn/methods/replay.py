@@ -89,7 +89,10 @@ class Replay(OneNetwork):
     def counts(self, tasks: int) -> Counts:
         weights = learned_numbers(self.model)
         own = float_bytes(kept_numbers(self.model) - weights)
-        buffer = self.settings.buffer_bytes
+        share = self._share(tasks)
+        row = self.scenario[0].train.raw(slice(0, 1)).nbytes + LABEL_BYTES
+        kept = [min(share, len(task.train)) for task in self.scenario[:tasks]]
+        buffer = row * sum(kept) * tasks // len(kept)  # the scenario may have fewer tasks than are asked about
         note = f"all tasks train the same weights; float32, and {buffer:,} bytes of rows, all spread over the tasks"
         note += statistics_note(self.model)
         return Counts(weights, weights / tasks, (float_bytes(weights) + buffer) // tasks + own, note)

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crwn.experiments.config import USUAL_TASKS
+from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.metrics import average
 from crwn.experiments.result import RunResult
@@ -38,7 +38,8 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
             forgetful = [cell for cell in found if cell.cell.row.method in (*FORGETTING, "psp", "neuromodnet")]
             place = column.scenario
             if steady:
-                draw(f"accuracy-per-task-{place}", (9.5, 4.6), partial(per_task, found=steady))
+                level = [cell for cell in steady if cell.cell.row.method != "psp"]
+                draw(f"accuracy-per-task-{place}", (9.5, 4.6), partial(per_task, found=level or steady))
                 draw(f"accuracy-and-numbers-{place}", (9.0, 4.8), partial(by_numbers, found=steady))
                 draw(f"accuracy-and-seconds-{place}", (9.0, 4.8), partial(by_seconds, found=steady))
             if len(steady) < len(found):
@@ -49,6 +50,8 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
         settings = "".join(f"-{key}={value}" for key, value in sorted(result.settings.items()))
         count = len(result.tasks)
         short = f"-tasks={count}" if count != USUAL_TASKS.get(result.scenario, count) else ""
+        if result.budget != USUAL_BUDGET.get(result.scenario, result.budget):
+            short += "".join(f"-{name}={value}" for name, value in result.budget.items())
         what = f"{result.scenario}-{result.method}-{result.size}{short}{settings}"
         name = f"accuracy-matrix-{re.sub('[^A-Za-z0-9=_-]', '_', what)}-seed-{result.seed}"
         draw(name, (6.4, 5.4), partial(accuracy_matrix, result=result))
@@ -94,21 +97,30 @@ def by_seconds(figure: Any, found: Sequence[Filled]) -> bool:
     )
 
 
-def _scatter(figure: Any, found: Sequence[Filled], xs: Sequence[float], label: str, with_paper: bool = True) -> bool:
+def _scatter(figure: Any, found: Sequence[Filled], xs: Sequence[float], axis: str, with_paper: bool = True) -> bool:
     axes = figure.subplots()
     place = {id(cell): x for cell, x in zip(found, xs, strict=True)}
+    lengths: set[str] = set()
     for cells in families(found).values():
         style = style_of(cells[0])
+        short = "" if _protocol(found) else _protocol(cells)
         line = sorted(((place[id(cell)], cell) for cell in cells), key=lambda pair: pair[0])
         points = [(x, cell.accuracy or 0.0) for x, cell in line]
         spread = [cell.deviation or 0.0 for _, cell in line]
         axes.errorbar(
-            [x for x, _ in points], [y for _, y in points], yerr=spread, capsize=2, **style.line, label=style.label
+            [x for x, _ in points],
+            [y for _, y in points],
+            yerr=spread,
+            capsize=2,
+            **style.line,
+            label=style.label + short,
         )
         if len(line) > 1:
             for x, cell in line:
+                starred = cell.unusual and not short and not _protocol(found)
+                lengths |= {cell.unusual} if starred else set()
                 axes.annotate(
-                    cell.cell.row.size,
+                    f"{cell.cell.row.size}{'*' if starred else ''}",
                     (x, cell.accuracy or 0.0),
                     xytext=(0, -13 if "hadamard" in style.label.lower() else 6),
                     textcoords="offset points",
@@ -118,7 +130,7 @@ def _scatter(figure: Any, found: Sequence[Filled], xs: Sequence[float], label: s
                 )
         if with_paper:
             theirs = [(x, cell.cell.published) for x, cell in line]
-            hollow = [(x, paper.accuracy) for x, paper in theirs if paper is not None]
+            hollow = [(paper.numbers(x), paper.accuracy) for x, paper in theirs if paper is not None]
             axes.plot(
                 [x for x, _ in hollow],
                 [y for _, y in hollow],
@@ -128,10 +140,12 @@ def _scatter(figure: Any, found: Sequence[Filled], xs: Sequence[float], label: s
                 markeredgecolor=GREY,
                 markersize=9,
             )
+    if lengths:
+        axes.plot([], [], " ", label=f"*: {', '.join(sorted(lengths, key=lambda text: (len(text), text)))} only")
     if with_paper:
         axes.plot([], [], "o", markerfacecolor="none", markeredgecolor=GREY, markersize=9, label="hollow: the paper")
     axes.set_xscale("log")
-    axes.set_xlabel(label)
+    axes.set_xlabel(axis)
     axes.set_ylabel("average test accuracy (%)")
     axes.set_title(f"{found[0].cell.column.label}{_protocol(found)}")
     _legend_beside(axes)
@@ -174,6 +188,7 @@ def ablation(figure: Any, filled: Sequence[Filled]) -> bool:
     if not rows:
         return False
     axes = figure.subplots()
+    everything = [cell for row in rows for cell in _row(filled, row).values()]
     looks = {
         "both": (COLOURS["blue"], "", "local + global"),
         "local": (COLOURS["orange"], "///", "local only"),
@@ -200,6 +215,11 @@ def ablation(figure: Any, filled: Sequence[Filled]) -> bool:
                 )
             continue
         axes.bar(places, heights, 0.25, yerr=spread, color=colour, hatch=hatch, edgecolor="white", label=name, zorder=2)
+        for x, (_, cell) in zip(places, cells, strict=True):
+            if cell.unusual and not _protocol(everything):
+                axes.text(
+                    x, cell.accuracy or 0.0, f" {cell.unusual}", rotation=90, ha="center", va="bottom", fontsize=6.5
+                )
         theirs = [(x, cell.cell.published) for x, (_, cell) in zip(places, cells, strict=True)]
         known = [(x, paper.accuracy) for x, paper in theirs if paper is not None]
         axes.plot([x for x, _ in known], [y for _, y in known], "D", color="black", markersize=4, zorder=3)
@@ -210,8 +230,7 @@ def ablation(figure: Any, filled: Sequence[Filled]) -> bool:
     axes.set_xticks(range(len(rows)), [row.replace("-", "\n") for row in rows], fontsize=7.5)
     axes.grid(visible=False, axis="x")
     axes.set_ylabel("average test accuracy (%)")
-    some = [cell for row in rows for cell in _row(filled, row).values()]
-    axes.set_title(f"Local and global modulation, Rotation-MNIST{_protocol(some)}")
+    axes.set_title(f"Local and global modulation, Rotation-MNIST{_protocol(everything)}")
     axes.text(0.005, 0.985, "the axis does not start at 0", transform=axes.transAxes, fontsize=7, va="top", color=GREY)
     _legend_beside(axes)
     return True
@@ -265,9 +284,9 @@ def _labelled(cell: Filled) -> str:
 
 
 def _protocol(found: Sequence[Filled]) -> str:
-    """What differs from the paper's protocol, for titles."""
-    unusual = sorted({cell.unusual for cell in found if cell.unusual})
-    return f" ({'; '.join(unusual)})" if unusual else ""
+    """What differs from the paper's protocol in all of them alike; empty where that is nothing."""
+    unusual = {cell.unusual for cell in found}
+    return f" ({unusual.pop()})" if len(unusual) == 1 and unusual != {""} else ""
 
 
 def _whole_numbers(axes: Axes) -> None:

@@ -6,12 +6,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crwn.experiments.config import USUAL_BUDGET
 from crwn.report.records import Group
 from crwn.report.style import COLOURS, LOOKS
 
 INK = "#000000"  # the page puts its own text colour here, light or dark
 SYMBOLS = {"o": "circle", "^": "triangle-up", "v": "triangle-down", "s": "square", "D": "diamond", "P": "cross"}
-SYMBOLS |= {"X": "x", "*": "star", "h": "hexagon", "<": "triangle-left", ">": "triangle-right", "p": "pentagon"}
+SYMBOLS |= {
+    "d": "diamond-tall",
+    "X": "x",
+    "*": "star",
+    "h": "hexagon",
+    "<": "triangle-left",
+    ">": "triangle-right",
+    "p": "pentagon",
+}
 DASHES = {"-": "solid", "--": "dash", "-.": "dashdot", ":": "dot"}
 MOST_CURVES = 40
 
@@ -46,7 +55,7 @@ def cards(groups: Sequence[Group]) -> Iterator[Card]:
                 main,
                 "seconds",
                 "Accuracy against time",
-                "Seconds per task: set-up, training and evaluation on the machine named in the run's details.",
+                "Seconds of a run's quickest task, with set-up and evaluation, on the machine its details name.",
                 lambda group: group.seconds,
                 with_paper=False,
             )
@@ -64,11 +73,11 @@ def cards(groups: Sequence[Group]) -> Iterator[Card]:
 
 def family(group: Group) -> str:
     """Runs that belong on one line: a method with its settings, whatever the size."""
-    settings = group.first.settings
-    extra = [settings[key] for key in ("weights", "schedule") if key in settings]
-    usual = ("weights", "schedule", "rate")
-    other = [f"{key}={value}" for key, value in sorted(settings.items()) if key not in usual]
-    return " ".join([group.method, *extra, *other])
+    settings = dict(group.first.settings)
+    if settings.get("schedule") == "cosine" and settings.get("rate") == "0.02":
+        del settings["rate"]  # the suites' own cosine rows have a look and a name
+    extra = [settings.pop(key) for key in ("weights", "schedule", "recipe") if key in settings]
+    return " ".join([group.method, *extra, *(f"{key}={value}" for key, value in sorted(settings.items()))])
 
 
 def look(group: Group) -> tuple[str, str, str, str]:
@@ -76,6 +85,14 @@ def look(group: Group) -> tuple[str, str, str, str]:
     known = LOOKS.get(family(group)) or LOOKS.get(group.method, (group.method, "black", "o", "-"))
     name = known[0] if family(group) in LOOKS else family(group).replace(group.method, known[0], 1)
     return name, INK if known[1] == "black" else COLOURS[known[1]], SYMBOLS[known[2]], DASHES[known[3]]
+
+
+def _long_label(group: Group) -> str:
+    """With what tells it from a run of the same name but another length."""
+    if group.scenario in USUAL_BUDGET:
+        return f"{group.label}, {group.short}" if group.short else group.label
+    budget = " ".join(f"{value:,} {name}" for name, value in group.first.budget.items())
+    return f"{group.label}, {len(group.first.tasks)} tasks, {budget}"
 
 
 def _ablated(group: Group) -> bool:
@@ -88,12 +105,13 @@ def _trade_off(
     from plotly import graph_objects as go
 
     figure = go.Figure()
-    by_family: dict[str, list[Group]] = {}
+    by_family: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
-        by_family.setdefault(family(group), []).append(group)
-    for members in by_family.values():
+        by_family.setdefault((family(group), group.short), []).append(group)
+    for (_, short), members in by_family.items():
         line = sorted(members, key=x)
         label, colour, symbol, dash = look(line[0])
+        label += f", {short}" if short else ""
         shared = {"legendgroup": label, "meta": {"method": line[0].method}}
         figure.add_scatter(
             x=[x(group) for group in line],
@@ -110,7 +128,7 @@ def _trade_off(
         theirs = [group for group in line if group.paper is not None]
         if with_paper and theirs:
             figure.add_scatter(
-                x=[x(group) for group in theirs],
+                x=[group.paper.numbers(x(group)) for group in theirs if group.paper is not None],
                 y=[group.paper.accuracy for group in theirs if group.paper is not None],
                 text=[f"{group.label}, the paper" for group in theirs],
                 mode="markers",
@@ -167,7 +185,7 @@ def _lost(groups: Sequence[Group]) -> Card:
         go.Heatmap(
             z=rows,
             x=list(range(1, longest + 1)),
-            y=[group.label for group in shown],
+            y=[_long_label(group) for group in shown],
             meta={"diverging": True},  # the page's own colours, so that nothing lost looks like the page itself
             zmid=0.0,
             zmin=-most,
@@ -210,12 +228,12 @@ def _matrix(group: Group, matrix: Sequence[Sequence[float]], tasks: Sequence[str
         yaxis={"autorange": "reversed", "automargin": True},
         xaxis={"automargin": True},
     )
-    slug = "".join(c if c.isalnum() else "-" for c in group.label)
+    slug = "".join(c if c.isalnum() else "-" for c in _long_label(group))
     return Card(
         f"matrix-{group.scenario}-{slug}-{seed}",
         "forgetting",
         group.scenario,
-        f"Accuracy matrix: {group.label}, seed {seed}",
+        f"Accuracy matrix: {_long_label(group)}, seed {seed}",
         "Each row is measured after one more task was learned; a column that darkens downwards is being forgotten.",
         figure,
     )
@@ -266,6 +284,8 @@ def _by_variant(groups: Sequence[Group]) -> dict[tuple[str, str], Group]:
         variant = settings.pop("modulation", "both")
         if settings.pop("pretrained", "false").lower() == "true":
             variant = "pretrained"
-        rest = "".join(f" {value}" for _, value in sorted(settings.items()))
+        rest = "".join(f" {value}" for _, value in sorted(settings.items())) + (
+            f", {group.short}" if group.short else ""
+        )
         found.setdefault((f"{LOOKS.get(group.method, (group.method,))[0]} {group.first.size}{rest}", variant), group)
     return found

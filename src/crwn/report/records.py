@@ -109,7 +109,8 @@ def read_groups(base: Path) -> list[Group]:
         result = run.result
         settings = tuple(sorted(result.settings.items()))
         budget = tuple(result.budget.items())
-        key = (result.scenario, result.method, result.size, settings, tuple(result.tasks), budget)
+        data = run.record["run"].get("scenario_sha256")  # two files of one name
+        key = (result.scenario, data, result.method, result.size, settings, tuple(result.tasks), budget)
         by_run.setdefault(key, []).append(run)
     printed = _published()
     groups = []
@@ -127,8 +128,8 @@ def read_groups(base: Path) -> list[Group]:
 def _runs(base: Path) -> Iterator[Run]:
     for path in sorted(base.rglob("result.json")):
         files = RunFolder(path.parent)
-        record, result = files.record(), files.result()
-        if record is not None and result is not None:
+        record = files.record()
+        if record is not None and (result := files.result()) is not None:  # without config.json it is not of ours
             yield Run(path.parent, record, result)
 
 
