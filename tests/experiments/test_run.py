@@ -399,6 +399,17 @@ def test_a_process_that_was_quicker_is_noticed(batches: int, tmp_path: Path, mon
             run(config, tmp_path / "run")
 
 
+def test_a_line_without_its_row_of_the_matrix_is_damaged(tmp_path: Path) -> None:
+    config = RunConfig(method="finetune", size="8", matrix=True, **SMALL)
+    run(config, tmp_path / "run")
+    (tmp_path / "run" / "result.json").unlink()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    del lines[1]["row"]
+    (tmp_path / "run" / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    with pytest.raises(ConfigError, match="a line without its row of the accuracy matrix"):
+        run(config, tmp_path / "run")
+
+
 def _change(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 

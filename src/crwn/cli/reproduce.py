@@ -55,6 +55,8 @@ def command(
         raise ConfigError(f"unknown engine {engine!r}: choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}")
     if address is not None and engine != "ray":
         raise ConfigError(f"address {address} is that of a Ray cluster, but the engine is {engine}")
+    if out.exists() and not out.is_dir():
+        raise ConfigError(f"{out} is a file: give a folder as --out")
     numbers = parse_seeds(seeds)
     suites = [load_suite(name) for name in SUITES if what in (name, "all", "figures")]
     if what != "figures":

@@ -195,6 +195,8 @@ class _Work:
         self.check_data()
         if len(lines) > len(names):
             self.files.damaged(f"it has {len(lines)} tasks, the scenario {len(names)}")
+        if self.config.matrix and any("row" not in line for line in lines):
+            self.files.damaged("metrics.jsonl has a line without its row of the accuracy matrix")
         # A group counts as a whole: the kill may have come between its lines.
         ends = [0] + [group[-1] + 1 for group in self._groups(record)]
         lines = lines[: max(end for end in ends if end <= len(lines))]

@@ -34,8 +34,8 @@ def write_page(records: Path, page: Path) -> None:
     parts = [
         "# Results",
         "This page is made from the records under `results/` by `python -m crwn.report.results_page`; do not edit it. "
-        "Every record is a run folder without its `state/`: `config.json` (versions, machine, threads, stack size, the "
-        "command that repeats it), `metrics.jsonl` (a line per task) and `result.json`.",
+        "Every record is a run folder, without its `state/` but for Split-CIFAR100: `config.json` (versions, machine, "
+        "threads, stack size, the command that repeats it), `metrics.jsonl` (a line per task) and `result.json`.",
         "Accuracies are percentages on the test rows, means over tasks after the last one was learned, with the "
         "deviation over seeds. Runs that are shorter than the paper's say so in brackets, and so does a single seed.",
         "Seconds are wall time of the quickest task of a run, set-up and evaluation included: machines were shared and "
