@@ -264,3 +264,11 @@ def test_images_with_their_channels_last_are_turned() -> None:
         net.predict(images.transpose(0, 3, 2, 1), task="a")
     with pytest.raises(ConfigError, match=r"input_shape must be channels, height and width, got \(8, 8\)"):
         NeuroModResNet(2, 2, seed=0, input_shape=(8, 8))
+
+
+def test_one_name_or_type_needs_no_list() -> None:
+    one = neuromodulate(plain(), exclude="0", learn="bias").crwn_description
+    assert one == neuromodulate(plain(), exclude=["0"], learn=["bias"]).crwn_description | {"kept": one["kept"]}
+    assert neuromodulate(plain(), include=nn.Linear).crwn_description["modulated"] == ["0.weight", "2.weight"]
+    with pytest.raises(ConfigError, match="include must be names or types of layers, got 0"):
+        neuromodulate(plain(), include=[0])

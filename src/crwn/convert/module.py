@@ -21,6 +21,7 @@ from crwn.convert.targets import (
     NORMS,
     Chosen,
     Target,
+    as_patterns,
     cannot,
     check_untied,
     check_whole,
@@ -43,9 +44,9 @@ def neuromodulate(
     *,
     seed: int = 0,
     weights: str = "random",
-    include: Chosen | None = None,
-    exclude: Chosen | None = None,
-    learn: Sequence[str] = (),
+    include: Chosen | str | type[nn.Module] | None = None,
+    exclude: Chosen | str | type[nn.Module] | None = None,
+    learn: Sequence[str] | str = (),
     method: str = "auto",
     modulation: str = "both",
     start: str | None = None,
@@ -82,6 +83,8 @@ def neuromodulate(
     _check_choice("weights", weights, WEIGHTS)
     _check_choice("method", method, METHODS)
     _check_choice("modulation", modulation, MODULATIONS)
+    include, exclude = as_patterns("include", include), as_patterns("exclude", exclude)
+    learn = [learn] if isinstance(learn, str) else learn
     for what in learn:
         _check_choice("learn", what, LEARNABLE)
     begin = start or ("ones" if weights == "keep" else "uniform")

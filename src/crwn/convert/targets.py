@@ -42,6 +42,17 @@ class Target:
         return found
 
 
+def as_patterns(what: str, given: Chosen | str | type[nn.Module] | None) -> Chosen | None:
+    """Names and types as a list; one of them may be given alone."""
+    if given is None:
+        return None
+    patterns = [given] if isinstance(given, str | type) else list(given)
+    for pattern in patterns:
+        if not isinstance(pattern, str) and not (isinstance(pattern, type) and issubclass(pattern, nn.Module)):
+            raise ConfigError(f"{what} must be names or types of layers, got {pattern!r}")
+    return patterns
+
+
 def find_targets(module: nn.Module, include: Chosen | None, exclude: Chosen | None) -> list[Target]:
     found = list(_candidates(module))
     for label, patterns in (("include", include or ()), ("exclude", exclude or ())):
