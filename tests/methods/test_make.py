@@ -70,7 +70,9 @@ def test_baseline_counts() -> None:
         assert counts(name).params_per_task == 268_800
         assert counts(name).bytes_per_task == 4 * 268_800 // 36
     assert counts("ewc").bytes_per_task == 3 * 4 * 268_800 // 36
-    assert counts("replay").bytes_per_task == (4 * 268_800 + 1_000_000) // 36
+    assert counts("replay").bytes_per_task == (4 * 268_800 + 36 * 4 * 786) // 36  # all four rows of a task fit
+    small = counts("replay", buffer_bytes="100000")
+    assert small.bytes_per_task == (4 * 268_800 + 36 * 3 * 786) // 36  # 100,000 bytes hold three of each
 
 
 def test_bytes_counted_are_bytes_written() -> None:

@@ -34,6 +34,7 @@ def published_recipe(
     given = {name: value for name, value in overrides.items() if value is not None}
     length = {} if given.keys() & {"batches", "epochs"} else dict(scenario.budget)
     recipe = make_recipe(**(usual | settings | length | given))
-    if has_images(scenario) and "compile" not in given and recipe.steps(len(scenario[0].train)) >= COMPILED_FROM:
+    long = len(scenario) > 0 and recipe.steps(len(scenario[0].train)) >= COMPILED_FROM
+    if has_images(scenario) and long and "compile" not in given:
         return recipe.model_copy(update={"compile": True})
     return recipe
