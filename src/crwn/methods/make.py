@@ -25,6 +25,12 @@ from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
 
 ENTRY_POINTS = "crwn.methods"
+ELSEWHERE = (
+    "batches",
+    "epochs",
+    "patience",
+    "check_every",
+)  # of a recipe: how long is said otherwise, and runs do not stop early
 M = TypeVar("M", bound=BaseModel)
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -90,7 +96,7 @@ def make_method(
         elif key in Recipe.model_fields:
             overrides[key] = value
         else:
-            choices = [*found.Options.model_fields, *Recipe.model_fields]
+            choices = [*found.Options.model_fields, *(field for field in Recipe.model_fields if field not in ELSEWHERE)]
             raise ConfigError(f'{name} has no option "{key}"{_choices(key, choices)}')
     chosen = _parse(found.Options, options)
     method = found(scenario, size=size, seed=seed, options=chosen)
