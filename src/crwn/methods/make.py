@@ -30,7 +30,7 @@ ELSEWHERE = (
     "epochs",
     "patience",
     "check_every",
-)  # of a recipe: how long is said otherwise, and runs do not stop early
+)  # fields of a recipe that --set does not take
 M = TypeVar("M", bound=BaseModel)
 METHODS: dict[str, type[Method]] = {
     method.name: method
