@@ -39,7 +39,14 @@
     });
     const named = data.filter((trace) => trace.type !== "heatmap" && trace.showlegend !== false && trace.visible !== false);
     const below = narrow || named.length > 6;
-    const legend = below && named.length > 1 ? 14 + 21 * Math.ceil(named.length / Math.max(1, Math.floor(plot.clientWidth / 190))) : 0;
+    let rows = 1, used = 0;  // of a legend below, whose entries flow like words
+    for (const trace of named) {
+      const width = 45 + 6 * (trace.name || "").length;
+      if (used && used + width > plot.clientWidth - 72) { rows += 1; used = 0; }
+      used += width;
+    }
+    const row = named.some((trace) => trace.legendgroup) ? 29 : 21;
+    const legend = below && named.length > 1 ? 14 + row * rows : 0;
     const given = figure.layout || {};
     const layout = {
       height: (narrow ? 300 : 360) + legend, margin: { l: narrow ? 48 : 60, r: 12, t: 12, b: 48 + legend },
