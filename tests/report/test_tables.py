@@ -77,6 +77,9 @@ def test_a_difference_is_told_where_a_shorter_run_is_comparable(tmp_path: Path) 
     write_record(tmp_path, forgetful.config(tasks=20), 95.0, forgetting=1.0)
     assert fill_best(steady, tmp_path).difference == pytest.approx(1.0)
     assert fill_best(forgetful, tmp_path).difference is None  # with more tasks it would have forgotten more
+    batche = cells["batche", "permuted"]
+    write_record(tmp_path, batche.config(tasks=2), 92.0)
+    assert fill_best(batche, tmp_path).difference is None  # half of it the first task, which trained the weights
     images = next(c for c in load_suite("table2").cells() if c.row.label == "STL")
     write_record(tmp_path, images.config().model_copy(update={"epochs": 25}), 80.0)
     assert fill_best(images, tmp_path).difference is None

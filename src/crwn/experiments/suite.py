@@ -115,7 +115,8 @@ class Filled:
             return None
         scenario, first = self.cell.column.scenario, self.results[0]
         fewer = len(first.tasks) != USUAL_TASKS[scenario]
-        alike = self.forgetting == 0 and first.settings.get("pretrained") != "true" and not scenario.startswith("split")
+        first_trains = first.method == "batche" or first.settings.get("pretrained") == "true"
+        alike = self.forgetting == 0 and not first_trains and not scenario.startswith("split")
         if first.budget != USUAL_BUDGET[scenario] or (fewer and not alike):
             # Less learned, less forgotten, nearer to the first task, which trained the weights, or easier classes.
             return None
