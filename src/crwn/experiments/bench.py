@@ -18,6 +18,7 @@ from crwn.data.progress import silent
 from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import RunConfig
 from crwn.methods import Method, make_method
+from crwn.methods.make import ELSEWHERE
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task, make_scenario
@@ -48,12 +49,9 @@ class LearnedTask:
 
 def build(config: RunConfig, *, fetch: Progress = silent) -> Bench:
     """Everything a run needs; names, sizes and options that do not exist are refused here."""
-    for length in ("batches", "epochs"):
-        if length in config.settings:
-            raise ConfigError(f"--set {length}={config.settings[length]}: use --{length} {config.settings[length]}")
-    for early in ("patience", "check_every"):
-        if early in config.settings:
-            raise ConfigError(f"--set {early}={config.settings[early]}: runs have no validation rows to stop early by")
+    for name, value in config.settings.items():
+        if name in ELSEWHERE:
+            raise ConfigError(f"--set {name}={value}: {ELSEWHERE[name].format(value=value)}")
     scenario = make_scenario(config.scenario, seed=config.seed, tasks=config.tasks, progress=fetch)
     began = time.perf_counter()
     method, overrides = make_method(

@@ -25,12 +25,13 @@ from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
 
 ENTRY_POINTS = "crwn.methods"
-ELSEWHERE = (
-    "batches",
-    "epochs",
-    "patience",
-    "check_every",
-)  # fields of a recipe that --set does not take
+# Fields of a recipe that `--set` does not take, and why.
+ELSEWHERE = {
+    "batches": "use --batches {value}",
+    "epochs": "use --epochs {value}",
+    "patience": "runs have no validation rows to stop early by",
+    "check_every": "runs have no validation rows to stop early by",
+}
 M = TypeVar("M", bound=BaseModel)
 METHODS: dict[str, type[Method]] = {
     method.name: method
