@@ -19,20 +19,16 @@ from typing import Any
 import torch
 
 from crwn.context import STORES, Context
-from crwn.experiments import RunFolder, make_config
-from crwn.experiments.bench import build
+from crwn.experiments import RunFolder
+from crwn.experiments.reopened import reopen
 from crwn.experiments.surroundings import machine, versions
 from crwn.prediction import accuracy, predict_logits
 
 
 def measure(run: Path) -> dict[str, Any]:
     """Mean accuracy over the tasks, and bytes of one task, by how contexts are kept."""
-    files = RunFolder(run)
-    record = files.record()
-    if record is None:
-        raise SystemExit(f"{run}: no run here")
-    bench = build(make_config(**record["run"]))
-    found: dict[str, Any] = {"run": record["command"], "tasks": len(files.lines())}
+    bench, files = reopen(run), RunFolder(run)
+    found: dict[str, Any] = {"run": bench.config.command, "tasks": len(files.lines())}
     contexts = [
         Context(task.name, files.read_state(f"task-{i:03d}", line.get("state")), task.classes, "0" * 64)
         for i, (task, line) in enumerate(zip(bench.scenario, files.lines(), strict=False))

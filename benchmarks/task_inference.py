@@ -27,8 +27,7 @@ from torch import Tensor
 
 from crwn import Learner, NeuroModNet, make_scenario
 from crwn.context import Context
-from crwn.experiments import RunFolder, make_config
-from crwn.experiments.bench import build
+from crwn.experiments.reopened import relearned
 from crwn.experiments.surroundings import machine, versions
 from crwn.inference import none_fits
 from crwn.methods.superposed_masks import SuperposedMasks
@@ -86,20 +85,10 @@ def supsup(run: Path, scenario: Scenario, learned: Sequence[int], trials: int) -
 
 def _supsup_of(run: Path) -> tuple[SupSup, set[str]]:
     """SupSup with the masks that a finished run keeps in its state/, and the names of its tasks."""
-    files = RunFolder(run)
-    record = files.record()
-    if record is None:
-        raise SystemExit(f"{run}: no run here")
-    bench = build(make_config(**record["run"]))
+    bench = relearned(run)
     if not isinstance(bench.method, SupSup):
         raise SystemExit(f"{run} is a run of {bench.config.method}, not of supsup")
-    names = [task.name for task in bench.scenario]
-    states = {
-        names[i]: files.read_state(f"task-{i:03d}", line.get("state"))
-        for i, line in enumerate(files.lines()[: len(names)])
-    }
-    bench.method.restore(states, {})
-    return bench.method, set(states)
+    return bench.method, set(bench.method.contexts)
 
 
 def strangers(learner: Learner, scenario: Scenario, left_out: Sequence[int], trials: int) -> dict[str, float]:

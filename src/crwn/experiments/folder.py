@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -201,6 +201,16 @@ class RunFolder:
             return {key: value.clone() for key, value in load(data).items()}
         except SafetensorError as error:
             self.damaged(f"state/{name}.safetensors cannot be read ({error})")
+
+    def learned(
+        self, lines: Sequence[Mapping[str, Any]], names: Sequence[str], *, tasks: int | None = None
+    ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
+        """What `Method.restore` takes: the states of the tasks by name (of the first ones only), and the shared one."""
+        known = list(enumerate(lines))[:tasks]
+        states = {names[i]: self.read_state(f"task-{i:03d}", line.get("state")) for i, line in known}
+        checksum = lines[-1].get("shared") if lines else None
+        shared = {} if checksum is None else self.read_state(f"shared-{len(lines):03d}", checksum)
+        return states, shared
 
     def copy_state(self, name: str, checksum: str | None, source: RunFolder) -> None:
         """Take a file of another run's `state/`, checked."""

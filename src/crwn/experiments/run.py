@@ -202,11 +202,7 @@ class _Work:
         lines = lines[: max(end for end in ends if end <= len(lines))]
         self.files.keep(lines)
         if lines:
-            states = {
-                names[i]: self.files.read_state(f"task-{i:03d}", line.get("state")) for i, line in enumerate(lines)
-            }
-            checksum = lines[-1].get("shared")
-            shared = {} if checksum is None else self.files.read_state(f"shared-{len(lines):03d}", checksum)
+            states, shared = self.files.learned(lines, names)
             self.bench.method.restore(states, shared)
         return lines
 

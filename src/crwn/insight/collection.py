@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import shlex
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -97,23 +96,11 @@ def from_learner(learner: Learner, *, source: str = "learner") -> Collection:
 
 def from_run(folder: Path) -> Collection:
     """All tasks of a run of a method that keeps something for every task."""
-    from crwn.experiments import RunFolder, make_config
-    from crwn.experiments.bench import build
+    from crwn.experiments import RunFolder
+    from crwn.experiments.reopened import reopen
 
-    files = RunFolder(folder)
-    record = files.record()
-    if record is None:
-        raise ConfigError(f"{folder} holds no run: give a model folder or a run folder")
-    said = {key: value for key, value in record["run"].items() if key != "scenario_sha256"}
-    if "scenario_sha256" in record["run"]:
-        said["scenario"] = shlex.split(record["command"])[2]
-        if not Path(said["scenario"]).is_file():
-            raise ConfigError(f"the run in {folder} is of {said['scenario']}, not to be found from here")
-    config = make_config(**said)
-    if config.identity().get("scenario_sha256") != record["run"].get("scenario_sha256"):
-        raise ConfigError(f"{said['scenario']} has changed since the run in {folder}: its tasks may be others now")
-    bench = build(config)
-    lines = files.lines()
+    bench, files = reopen(folder), RunFolder(folder)
+    config, lines = bench.config, files.lines()
     tasks = list(bench.scenario)[: len(lines)]
     states = [
         {
@@ -125,7 +112,7 @@ def from_run(folder: Path) -> Collection:
     ]
     if not states or not states[0]:
         raise DataError(
-            f"the run in {folder} keeps nothing for each task alone ({said['method']}, {len(lines)} tasks): "
+            f"the run in {folder} keeps nothing for each task alone ({config.method}, {len(lines)} tasks): "
             "give a run of neuromodnet or flynet"
         )
     model = getattr(bench.method, "model", None)
@@ -134,7 +121,7 @@ def from_run(folder: Path) -> Collection:
         order = [name for name in context_tensors(model) if name in states[0]]
         states = [{name: state[name] for name in [*order, *sorted(state.keys() - set(order))]} for state in states]
     return Collection(
-        f"{bench.scenario.name}, {said['method']} {said['size']}",
+        f"{bench.scenario.name}, {config.method} {config.size}",
         [task.name for task in tasks],
         states,
         dict(context_tensors(model)) if isinstance(model, nn.Module) else None,

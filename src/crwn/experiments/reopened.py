@@ -1,0 +1,47 @@
+"""A run that was done, opened again: its scenario and its method, and what the method had learned."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from crwn.errors import ConfigError
+from crwn.experiments.bench import Bench, build
+from crwn.experiments.config import make_config
+from crwn.experiments.folder import RunFolder
+
+
+def reopen(folder: Path) -> Bench:
+    """The scenario and the method of a run as config.json has them; the method has learned nothing.
+
+    Raises:
+        ConfigError: there is no run, or the file its scenario came from is gone or has changed.
+    """
+    record = RunFolder(folder).record()
+    if record is None:
+        raise ConfigError(f"{folder} holds no run: give a model folder or a run folder")
+    said = {key: value for key, value in record["run"].items() if key != "scenario_sha256"}
+    if "scenario_sha256" in record["run"]:
+        said["scenario"] = shlex.split(record["command"])[2]
+        if not Path(said["scenario"]).is_file():
+            raise ConfigError(f"the run in {folder} is of {said['scenario']}, not to be found from here")
+    config = make_config(**said)
+    if config.identity().get("scenario_sha256") != record["run"].get("scenario_sha256"):
+        raise ConfigError(f"{said['scenario']} has changed since the run in {folder}: its tasks may be others now")
+    return build(config)
+
+
+def relearned(folder: Path, *, tasks: int | None = None) -> Bench:
+    """The same with what the run learned, from its `state/`.
+
+    Args:
+        tasks: only this many, the first ones; the others' states are not read.
+
+    Raises:
+        ConfigError: as for `reopen`, or a state is missing or damaged.
+    """
+    bench, files = reopen(folder), RunFolder(folder)
+    lines = files.lines()[: len(bench.scenario)]
+    states, shared = files.learned(lines, [task.name for task in bench.scenario], tasks=tasks)
+    bench.method.restore(states, shared)
+    return bench
