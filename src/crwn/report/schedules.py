@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -51,7 +53,7 @@ def _order(groups: Sequence[Group]) -> str:
     """Whether the methods stand as in the paper."""
     printed = [group for group in groups if group.paper is not None]
     swapped = [
-        f"{better.label} above {worse.label}"
+        f"{better.label} above {worse.label}{_by(better, worse)}"
         for better, worse in pairwise(printed)
         if better.paper and worse.paper and better.paper.accuracy < worse.paper.accuracy
     ]
@@ -60,3 +62,16 @@ def _order(groups: Sequence[Group]) -> str:
     if not swapped:
         return "The order is the paper's."
     return f"Not in the paper's order: {', '.join(swapped)}."
+
+
+def _by(better: Group, worse: Group) -> str:
+    """How far apart they are on the same tasks, and how well that is known."""
+    gaps = [
+        one - other
+        for better_result, worse_result in zip(better.results, worse.results, strict=True)
+        for one, other in zip(better_result.accuracy, worse_result.accuracy, strict=True)
+    ]
+    if len(gaps) < 2:
+        return ""
+    error = statistics.stdev(gaps) / math.sqrt(len(gaps))
+    return f" (by {statistics.fmean(gaps):.2f} on average over {len(gaps)} tasks, standard error {error:.2f})"
