@@ -255,7 +255,7 @@ def test_what_cannot_be_modulated_is_named():
     tied[2].weight = tied[0].weight
     with pytest.raises(ModelError, match=r"0.weight and 2.weight are one tied weight"):
         neuromodulate(tied)
-    with pytest.raises(ModelError, match='weight of layer "0" has a parametrization of its own'):
+    with pytest.raises(ModelError, match='weight of layer "0" is made from other tensors'):
         neuromodulate(nn.Sequential(parametrizations.weight_norm(nn.Linear(3, 3))))
     with pytest.raises(ModelError, match='layer "1" averages over all batches'):
         neuromodulate(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, momentum=None)))

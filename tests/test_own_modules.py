@@ -208,7 +208,7 @@ class Answers(nn.Module):
         (Answers(lambda out: out[:, :1]), r"here \[64, 2\] or wider, this one returns shape \(64, 1\)"),
         (
             nn.Sequential(nn.Unflatten(1, (1, 8)), nn.Conv1d(1, 2, 8), nn.Flatten()).double(),
-            "the module computes in float64, rows are float32",
+            "the module computes in float64, rows and contexts are float32",
         ),
         (nn.Sequential(nn.Conv1d(3, 4, 1), nn.Flatten(), nn.Linear(32, 2)), r"rows of shape \(8,\) do not fit"),
     ],

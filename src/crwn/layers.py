@@ -39,7 +39,7 @@ class Modulated(nn.Module):
         start: str = "uniform",
         start_scale: float = 1.0,
     ) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # whatever else a layer may be: its weights come from us
         if modulation not in MODULATIONS:
             raise ConfigError(f'unknown modulation "{modulation}": choose one of {", ".join(MODULATIONS)}')
         if start not in STARTS:

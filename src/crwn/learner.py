@@ -19,12 +19,14 @@ from crwn.answering import Answering
 from crwn.bank import Bank, ResidentStack, open_bank
 from crwn.closing import Closing
 from crwn.context import Context, Store, check_model
+from crwn.convert.kept import stamp
 from crwn.engine import Engine, make_engine
 from crwn.errors import ConfigError, ContextError, DataError, TaskError
 from crwn.inference import METHODS, Method, TaskScore, infer_task
 from crwn.layers import context_tensors
 from crwn.merge import merged
 from crwn.models import fingerprint
+from crwn.own_modules import check_kind, converted
 from crwn.recipe import Recipe
 from crwn.rows import Rows
 from crwn.scaling import NO_SCALING, check_scaling, scaling_of
@@ -66,6 +68,9 @@ class Learner(Closing):
         self.model = model.eval()
         self.seed = seed
         self.device = torch.device(device)
+        if converted(model):
+            check_kind(model)
+            stamp(model)  # it may have been changed since it was converted
         self.fingerprint = fingerprint(model)
         self.folder: Path | None = None
         self.bank = self._open(bank, store)

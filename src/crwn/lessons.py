@@ -17,7 +17,6 @@ from crwn.context import Context, check_name, now, plain_label
 from crwn.errors import ConfigError, DataError
 from crwn.inference import own_entropy
 from crwn.models import Network
-from crwn.own_modules import draws, readable_errors
 from crwn.prediction import accuracy, predict_logits
 from crwn.recipe import Recipe, best_recipe, make_recipe
 from crwn.rows import Rows, TaskRows, named_generator
@@ -25,6 +24,7 @@ from crwn.scaling import NO_SCALING, Scaling, Standardise, measure_scaling
 from crwn.sketch import make_sketch
 from crwn.stacking import in_groups, model_stack_size
 from crwn.training import Callback, Learned, Step, replica
+from crwn.trial import one_at_a_time
 
 # Own rows looked at to remember how sure and how right a context is on them.
 SAMPLE = 512
@@ -215,14 +215,14 @@ def _named(model: nn.Module, name: str) -> dict[str, Any]:
 def grouped(model: nn.Module, made: list[Lesson], batch_size: int) -> list[list[Lesson]]:
     """Lessons that can be learned at once: equally many rows, all or none with validation rows.
 
-    A module that draws random numbers learns one task at a time: in a stack a task would draw others than alone.
+    A module that draws random numbers, or cannot be computed for several tasks at once, learns one at a time.
     """
     size = model_stack_size(model, batch_size=batch_size)
     if size > 1 and len(made) > 1 and not isinstance(model, Network):
         few = made[0].task.rows.inputs(slice(0, 2))
-        with readable_errors(model, few):
-            size = 1 if draws(replica(model), few) else size
-    return in_groups(made, [(len(one.task.rows), one.task.validation is None) for one in made], size)
+        size = 1 if one_at_a_time(replica(model), few) else size
+    alike = [(len(one.task.rows), one.task.rows.x.shape[1:], one.task.validation is None) for one in made]
+    return in_groups(made, alike, size)
 
 
 @contextmanager

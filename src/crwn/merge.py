@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
+from crwn.models import Network
 from crwn.scaling import NO_SCALING, Scaling
 from crwn.training import replica
 
@@ -42,7 +45,8 @@ def merged(
     model: nn.Module, context: Mapping[str, Tensor], *, scaling: Scaling = NO_SCALING, classes: int | None = None
 ) -> nn.Module:
     """The model in evaluation mode with every modulated layer replaced by an ordinary one of the same answers."""
-    baked = replica(model)
+    # Nothing of the result may be the model's own: people go on to train it, or to make it smaller.
+    baked = replica(model) if isinstance(model, Network) else copy.deepcopy(model)
     baked.load_state_dict(dict(context), strict=False)
     for name, module in list(baked.named_modules()):
         bake = getattr(module, "baked", None)  # layers of ours know what they are without us
@@ -52,11 +56,27 @@ def merged(
             setattr(baked.get_submodule(parent), leaf, plain)
     for module in baked.modules():
         if parametrize.is_parametrized(module):
-            for tensor_name in list(module.parametrizations):  # type: ignore[arg-type]
-                parametrize.remove_parametrizations(module, tensor_name, leave_parametrized=True)
+            _take_off(module)
     parts: list[nn.Module] = [baked.requires_grad_(False)]
     if scaling != NO_SCALING:
         parts.insert(0, InputScaling(scaling))
     if classes is not None:
         parts.append(FirstClasses(classes))
     return nn.Sequential(*parts).eval()
+
+
+@torch.no_grad()
+def _take_off(module: nn.Module) -> None:
+    """Put computed values in the place of parametrized ones.
+
+    Not by `remove_parametrizations`: it changes the class that torch made for the weight, which copies share.
+    """
+    chains: Any = module.parametrizations
+    values = {name: (getattr(module, name).clone(), bool(chain._parameters)) for name, chain in chains.items()}
+    del module._modules["parametrizations"]
+    module.__class__ = parametrize.type_before_parametrizations(module)
+    for name, (value, learned) in values.items():
+        if learned:
+            module.register_parameter(name, nn.Parameter(value))
+        else:
+            module.register_buffer(name, value)

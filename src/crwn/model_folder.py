@@ -30,7 +30,8 @@ def write_description(folder: Path, model: nn.Module) -> None:
     record = {"format": FORMAT, **described, "fingerprint": fingerprint(model)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        kept = {name: value.cpu().contiguous() for name, value in kept_weights(model).items()}
+        # Copies: a buffer may be a view of another, which the format does not take.
+        kept = {name: value.cpu().contiguous().clone() for name, value in kept_weights(model).items()}
         if kept:
             write_whole(folder / WEIGHTS, save(kept))
         write_whole(folder / DESCRIPTION, (json.dumps(record, indent=2) + "\n").encode())

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from crwn.models import Network
+from crwn.own_modules import readable_errors
 from crwn.rows import Rows
-from crwn.stacked import stacked
+from crwn.stacked import no_fast_path, stacked
 
 Tensors = dict[str, Tensor]
 Shared = tuple[tuple[str, str], ...]
@@ -66,11 +67,19 @@ def predict_logits(
     model.eval()
     try:
         placed = {name: value.to(device) for name, value in tensors.items()}
-        parts = [under(model, placed, x.to(device)).float().cpu() for x in rows.batches(batch_size)]
+        if isinstance(model, Network):
+            parts = [under(model, placed, x.to(device)).float().cpu() for x in rows.batches(batch_size)]
+        else:
+            parts = [_of_another(model, placed, x.to(device)).float().cpu() for x in rows.batches(batch_size)]
     finally:
         model.train(training)
     logits = torch.cat(parts)
     return logits if classes is None else logits[:, :classes]
+
+
+def _of_another(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    with no_fast_path(), readable_errors(model, x):
+        return under(model, tensors, x)
 
 
 @torch.no_grad()
@@ -87,7 +96,8 @@ def mixed_logits(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor) -> 
     training = model.training
     model.eval()
     try:
-        out: Tensor = stacked(one)(dict(tensors), x)
+        with readable_errors(model, x):
+            out: Tensor = stacked(one)(dict(tensors), x)
     finally:
         model.train(training)
     return out

@@ -11,26 +11,33 @@ from torch.func import vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._pytree import tree_leaves, tree_map
 
-CANNOT_FOLD = ("Batching rule not implemented", "vmap: It looks like you're", "vmap: we do not yet support")
-
 
 def stacked(function: Callable[..., Any], *, randomness: str = "error") -> Callable[..., Any]:
     """The function over the first dimension of all its arguments, with attention computed in a way vmap can fold.
 
-    What vmap cannot fold (recurrent layers, a forward pass that branches on values) is done one after another.
+    What vmap cannot fold (recurrent layers, a forward pass that branches on values) is done one after another; so is
+    what fails for another reason, which then fails with its own words.
     """
     batched = vmap(function, randomness=randomness)
 
     def call(*arguments: Any) -> Any:
-        with _plain_attention():
+        with plain_attention():
             try:
                 return batched(*arguments)
-            except RuntimeError as error:
-                if not any(sign in str(error) for sign in CANNOT_FOLD):
-                    raise
-        return _one_by_one(function, arguments)
+            except RuntimeError:
+                return _one_by_one(function, arguments)
 
     return call
+
+
+def folds(function: Callable[..., Any], *arguments: Any) -> bool:
+    """Whether vmap can do this function for several arguments at once: told by trying."""
+    with plain_attention():
+        try:
+            vmap(function, randomness="different")(*arguments)
+        except Exception:  # whatever it is: one after another it works, or says what is wrong
+            return False
+    return True
 
 
 def _one_by_one(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
@@ -39,12 +46,18 @@ def _one_by_one(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any
 
 
 @contextmanager
-def _plain_attention() -> Iterator[None]:
+def plain_attention() -> Iterator[None]:
     """Fused attention kernels have no batching rule: inside vmap they would run task by task, with a warning."""
+    with no_fast_path(), sdpa_kernel(SDPBackend.MATH):
+        yield
+
+
+@contextmanager
+def no_fast_path() -> Iterator[None]:
+    """Encoders computed as while they learn: torch's fast path treats rows that are padding otherwise."""
     fast = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
-        with sdpa_kernel(SDPBackend.MATH):
-            yield
+        yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)

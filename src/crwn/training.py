@@ -14,17 +14,21 @@ from torch import Tensor, nn
 
 from crwn.checkpoint import Checkpoint
 from crwn.compilation import compiled
+from crwn.convert.kept import modulated_weights
 from crwn.early_stopping import BestKeeper
 from crwn.errors import CRWNError, DataError
 from crwn.layers import Modulated, context_names, context_tensors
 from crwn.losses import class_mask, task_losses
 from crwn.models import Network
-from crwn.own_modules import check_buffers, check_logits, readable_errors
+from crwn.own_modules import check_logits, check_unchanged, converted, readable_errors
 from crwn.prediction import shared_names, under
 from crwn.recipe import Recipe
 from crwn.rows import StackedRows, TaskRows, named_generator, visiting_order
 from crwn.stacked import stacked
+from crwn.trial import try_out
 from crwn.weights import FrozenWeights
+
+FEW = 8  # rows a module is tried on before it learns
 
 Tensors = dict[str, Tensor]
 ExtraLoss = Callable[[nn.Module, Tensors, int], Tensor]
@@ -59,16 +63,16 @@ Callback = Callable[[Step], None]
 def replica(model: nn.Module) -> nn.Module:
     """A copy of the model that shares its frozen weights: it can be trained while the original predicts.
 
-    A module's own buffers are copied: it may write into them while it learns.
+    What else a module of somebody's own holds is copied: it may write into that while it learns.
     """
     own = set(context_names(model))
     frozen = [part for part in model.modules() if isinstance(part, FrozenWeights | Modulated)]
     everything = [
-        *model.named_parameters(),
+        *(modulated_weights(model) if converted(model) else model.named_parameters()),
         *(model.named_buffers() if isinstance(model, Network) else ()),
         *(("", buffer) for part in frozen for buffer in part.buffers()),
     ]
-    shared = {id(tensor): tensor for name, tensor in everything if name not in own}
+    shared = {id(tensor): tensor for name, *_, tensor in everything if name not in own}
     return copy.deepcopy(model, memo=dict(shared))
 
 
@@ -132,6 +136,8 @@ def train(
         rate = recipe.rate_at(step, steps)
         for group in optimizer.param_groups:
             group["lr"] = rate
+        if step == first and converted(model):
+            try_out(replica(model).to(device), x[0][:FEW])
         with precision(), noise(step), readable_errors(work, x[0]):
             logits = forward(tensors, x)
         losses = task_losses(logits.float(), y, class_mask(classes, logits.shape[-1], device), weight)
@@ -142,7 +148,7 @@ def train(
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         if step == first and not isinstance(work, Network):
-            check_buffers(model, work)
+            check_unchanged(model, work)
         done = step + 1
         report = Step(done, steps, names, losses.detach(), rate, tensors)
         for callback in callbacks:
@@ -152,6 +158,8 @@ def train(
             checkpoint.save(tensors, optimizer, done)
         if keeper.finished(tensors, done):
             break
+    if done > first and not isinstance(work, Network):
+        check_unchanged(model, work)
     final = losses.detach().cpu()
     if done > first and not bool(torch.isfinite(final).all()):
         worst = names[int((~torch.isfinite(final)).nonzero()[0])]

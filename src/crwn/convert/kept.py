@@ -46,6 +46,10 @@ def modulated_weights(module: nn.Module) -> Iterator[tuple[str, Modulated, Tenso
 def frozen_values(module: nn.Module) -> dict[str, Tensor]:
     """All values a conversion left in place, by their names before it; those that come from the seed are left out."""
     made: set[str] = set(getattr(module, "crwn_made", ()))
+    return {name: value.detach() for name, value in _all_values(module).items() if name not in made}
+
+
+def _all_values(module: nn.Module) -> dict[str, Tensor]:
     values = {name: value for name, _, value in modulated_weights(module)}
     ours = {id(value) for value in values.values()}
     for part in module.modules():
@@ -53,8 +57,7 @@ def frozen_values(module: nn.Module) -> dict[str, Tensor]:
             ours |= {id(part.v), id(part.alpha)}
     # Every tensor once, whatever shares it, and also buffers that a state dict leaves out: they may be random.
     others = (*module.named_parameters(), *module.named_buffers())
-    values |= {name: value for name, value in others if id(value) not in ours}
-    return {name: value.detach() for name, value in values.items() if name not in made}
+    return values | {name: value for name, value in others if id(value) not in ours}
 
 
 def put_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
@@ -63,6 +66,8 @@ def put_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     Raises:
         ModelError: names or shapes are not those of the module.
     """
+    # What somebody changed after the conversion is stored too, although the seed would make it, as it was.
+    module.crwn_made = sorted(set(getattr(module, "crwn_made", ())) - tensors.keys())  # type: ignore[assignment]
     places = frozen_values(module)
     if places.keys() != tensors.keys():
         odd = sorted(places.keys() ^ tensors.keys())
@@ -78,9 +83,26 @@ def put_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
     stamp(module)
 
 
-def stamp(module: nn.Module) -> None:
-    """Take fingerprints of what is kept, so that a module with other kept values is told apart."""
+def remember(module: nn.Module) -> None:
+    """Note what the values made from the seed are, to see later whether somebody changed them."""
+    module.crwn_sums = _sums_of_made(module)  # type: ignore[assignment]
+
+
+def _sums_of_made(module: nn.Module) -> dict[str, str]:
     made: set[str] = set(getattr(module, "crwn_made", ()))
+    values = _all_values(module)
+    return {name: checksum({name: values[name]}) for name in made & values.keys()}
+
+
+def stamp(module: nn.Module) -> None:
+    """Take fingerprints of what is kept, so that a module with other kept values is told apart.
+
+    Values that the seed made and somebody changed since are kept from now on.
+    """
+    sums = _sums_of_made(module)
+    changed = {name for name, known in getattr(module, "crwn_sums", {}).items() if sums.get(name, known) != known}
+    made = set(getattr(module, "crwn_made", ())) - changed
+    module.crwn_made = sorted(made)  # type: ignore[assignment]
     for name, modulation, value in modulated_weights(module):
         if name not in made:
             found = checksum({"weight": value})

@@ -41,11 +41,14 @@ class WeightModulation(Modulated):
         return (apart * self.gain.unsqueeze(1)).flatten(0, 1)
 
 
-class ConvertedLinear(ModulatedLinear):
-    """A modulated linear layer in the place of an `nn.Linear`: with its bias, and its weight for those who read it."""
+class ConvertedLinear(ModulatedLinear, nn.Linear):
+    """A modulated linear layer in the place of an `nn.Linear`: with its bias, and its weight for those who read it.
+
+    It is an `nn.Linear` to those who ask: modules treat their layers by their kinds.
+    """
 
     kind = "Linear"
-    bias: nn.Parameter | None
+    bias: nn.Parameter | None  # type: ignore[assignment]
 
     def __init__(self, layer: nn.Linear, *, seed: int, name: str, modulation: str, start: str) -> None:
         inputs, outputs = layer.in_features, layer.out_features
@@ -55,7 +58,7 @@ class ConvertedLinear(ModulatedLinear):
         self.register_parameter("bias", layer.bias)
 
     @property
-    def weight(self) -> Tensor:
+    def weight(self) -> Tensor:  # type: ignore[override]
         """The modulated weight `[out, in]`."""
         return self.frozen.dense() * self.gain
 

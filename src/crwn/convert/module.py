@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import operator
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.utils import parametrize
 
 from crwn import weights as frozen_weights
-from crwn.convert.kept import stamp
+from crwn.convert.kept import checksum, remember, stamp
 from crwn.convert.layers import ConvertedLinear, WeightModulation, random_weight
 from crwn.convert.report import report
 from crwn.convert.targets import (
@@ -46,7 +48,7 @@ def neuromodulate(
     weights: str = "random",
     include: Chosen | str | type[nn.Module] | None = None,
     exclude: Chosen | str | type[nn.Module] | None = None,
-    learn: Sequence[str] | str = (),
+    learn: Sequence[str] | str | None = None,
     method: str = "auto",
     modulation: str = "both",
     start: str | None = None,
@@ -80,11 +82,12 @@ def neuromodulate(
     2      Linear            51         17
     total                   195         26
     """
+    seed = _checked_seed(seed)
     _check_choice("weights", weights, WEIGHTS)
     _check_choice("method", method, METHODS)
     _check_choice("modulation", modulation, MODULATIONS)
     include, exclude = as_patterns("include", include), as_patterns("exclude", exclude)
-    learn = [learn] if isinstance(learn, str) else learn
+    learn = [learn] if isinstance(learn, str) else list(learn or ())
     for what in learn:
         _check_choice("learn", what, LEARNABLE)
     begin = start or ("ones" if weights == "keep" else "uniform")
@@ -122,8 +125,15 @@ def neuromodulate(
     extras.crwn_made = sorted(made)
     extras.crwn_description = described
     extras.crwn_report = report(work, skipped)
+    remember(work)
     stamp(work)
     return work
+
+
+def _checked_seed(seed: object) -> int:
+    if isinstance(seed, bool) or not hasattr(seed, "__index__"):
+        raise ConfigError(f"seed must be a whole number, got {seed!r}")
+    return operator.index(seed)
 
 
 def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
@@ -206,9 +216,31 @@ def _modulate(
 
 
 def _structure(module: nn.Module) -> str:
-    """SHA-256 of every part's name, type and shapes."""
+    """SHA-256 of every part's name, type, shapes and settings."""
     lines = []
     for name, part in module.named_modules():
         shapes = {key: tuple(value.shape) for key, value in part.named_parameters(recurse=False)}
-        lines.append(f"{name}:{type(part).__qualname__}:{part.extra_repr()}:{shapes}")
+        settings = {key: _told(value) for key, value in sorted(vars(part).items()) if _is_setting(key)}
+        told = {key: value for key, value in settings.items() if value is not None}
+        lines.append(f"{name}:{type(part).__qualname__}:{part.extra_repr()}:{shapes}:{told}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _is_setting(name: str) -> bool:
+    return not name.startswith("_") and name not in ("training", "classes", "input_shape", "suggested_rate")
+
+
+def _told(value: object) -> str | None:
+    """What tells a setting from another; None where nothing does in every process alike."""
+    if isinstance(value, Tensor | np.ndarray):  # neither parameter nor buffer: nothing else keeps an eye on it
+        return checksum({"": torch.as_tensor(value)})
+    if isinstance(value, str):
+        return None if "/" in value or "\\" in value else repr(value)  # places differ between machines
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    if isinstance(value, tuple | list):
+        parts = [_told(one) for one in value]
+        return None if None in parts else f"[{', '.join(map(str, parts))}]"
+    if callable(value) and not isinstance(value, nn.Module):
+        return getattr(value, "__qualname__", None)
+    return None

@@ -62,9 +62,11 @@ def report(module: nn.Module, skipped: dict[str, str]) -> Report:
             kind, frozen = part.kind, frozen + part.frozen_numbers
         elif parametrize.is_parametrized(part):
             chains: Any = part.parametrizations
+            kinds = [chain[0].kind for chain in chains.values() if isinstance(chain[0], WeightModulation)]
+            kind = ", ".join([*kinds[:1], *(more.removeprefix("attention ") for more in kinds[1:])]) or kind
             for chain in chains.values():
                 if isinstance(chain[0], WeightModulation):
-                    kind, frozen = chain[0].kind, frozen + chain[0].frozen_numbers
+                    frozen += chain[0].frozen_numbers
                     learned += learned_numbers(chain)
                 else:  # of the module's own
                     frozen += sum(value.numel() for value in chain.parameters())

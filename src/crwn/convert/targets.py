@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
+from types import FunctionType, ModuleType
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvTransposeNd
 from torch.nn.parameter import is_lazy
@@ -46,6 +51,8 @@ def as_patterns(what: str, given: Chosen | str | type[nn.Module] | None) -> Chos
     """Names and types as a list; one of them may be given alone."""
     if given is None:
         return None
+    if not isinstance(given, str | type | Sequence | Set):
+        raise ConfigError(f"{what} must be names or types of layers, got {given!r}")
     patterns = [given] if isinstance(given, str | type) else list(given)
     for pattern in patterns:
         if not isinstance(pattern, str) and not (isinstance(pattern, type) and issubclass(pattern, nn.Module)):
@@ -68,11 +75,17 @@ def find_targets(module: nn.Module, include: Chosen | None, exclude: Chosen | No
         if (include is None or any(_fits(target, pattern) for pattern in include))
         and not any(_fits(target, pattern) for pattern in exclude or ())
     ]
-    if not chosen:
+    if not found:
         raise ModelError(f"{type(module).__name__} has no Linear, Conv1d, Conv2d or attention layer to modulate")
+    if not chosen:
+        names = ", ".join(dict.fromkeys(target.layer for target in found))
+        raise ConfigError(f"include and exclude leave no layer to modulate (there are: {names})")
     for target in chosen:
         if parametrize.is_parametrized(target.owner, target.tensor) or target.tensor not in target.owner._parameters:
-            raise ModelError(f'the weight of layer "{target.layer}" has a parametrization of its own: remove it first')
+            raise ModelError(
+                f'the weight of layer "{target.layer}" is made from other tensors (a parametrization, weight norm, '
+                "pruning): make it plain first, or exclude the layer"
+            )
     return chosen
 
 
@@ -107,7 +120,7 @@ def _candidates(module: nn.Module) -> Iterator[Target]:
 
 
 def held_elsewhere(module: nn.Module) -> set[int]:
-    """Ids of layers that cannot be put out of their places: with hooks, or held in lists and methods besides."""
+    """Ids of layers that cannot be put out of their places: with hooks, or held somewhere else besides."""
     found = set()
     for part in module.modules():
         if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
@@ -122,22 +135,84 @@ def _layers_in(value: object, depth: int) -> Iterator[nn.Module]:
         yield value
     elif isinstance(holder := getattr(value, "__self__", None), nn.Module):  # a bound method
         yield holder
-    elif depth and isinstance(value, Mapping):
-        for one in value.values():
+    elif depth:
+        for one in _inside(value):
             yield from _layers_in(one, depth - 1)
-    elif depth and isinstance(value, list | tuple | set | frozenset):
-        for one in value:
-            yield from _layers_in(one, depth - 1)
+
+
+def _inside(value: object) -> Iterable[object]:
+    """What a thing that is no layer holds, where layers can be among it."""
+    if isinstance(value, Mapping):
+        return value.values()
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return value
+    if isinstance(value, partial):
+        return value.func, *value.args, *value.keywords.values()
+    if isinstance(value, FunctionType):
+        return _called_from_outside(value)
+    if isinstance(value, Tensor | type | ModuleType | str | bytes):
+        return ()
+    return getattr(value, "__dict__", {}).values()
+
+
+def _called_from_outside(function: FunctionType) -> list[object]:
+    """What a function brings with it from where it was made."""
+    cells = []
+    for cell in function.__closure__ or ():
+        with suppress(ValueError):  # a cell that is empty still
+            cells.append(cell.cell_contents)
+    return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+
+
+def _check_functions(name: str, part: nn.Module) -> None:
+    """Functions are not copied with a module: one that brings a layer would go on calling the original."""
+    own = [value for key, value in vars(part).items() if key not in ("_modules", "_parameters", "_buffers")]
+    waiting = [(value, 5) for value in own]
+    while waiting:
+        value, depth = waiting.pop()
+        if isinstance(value, FunctionType) and any(isinstance(one, nn.Module) for one in _called_from_outside(value)):
+            raise ModelError(
+                f'"{name or type(part).__name__}" holds a function that calls a layer from outside (a lambda?), which '
+                "no copy of the module could change: make it a method"
+            )
+        if depth and not isinstance(value, nn.Module):
+            waiting += [(one, depth - 1) for one in _inside(value)]
 
 
 def check_whole(module: nn.Module) -> None:
+    """Refuse, by name, what cannot be converted."""
+    if not isinstance(module, nn.Module):
+        raise ConfigError(f"neuromodulate takes an nn.Module, got {module!r:.60}")
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        raise ModelError(
+            f"{type(module).__name__} is wrapped around the module: convert what is inside (module.module)"
+        )
     for name, part in module.named_modules():
+        if isinstance(part, torch.jit.ScriptModule):
+            raise ModelError(f'layer "{name}" is a TorchScript module, which nobody can look into: give its source')
+        if isinstance(part, EMBEDDINGS) and part.max_norm is not None:
+            raise ModelError(f'layer "{name}" rewrites its weights when it is used (max_norm): set max_norm = None')
+        if isinstance(part, EMBEDDINGS) and part.sparse:
+            raise ModelError(f'layer "{name}" has sparse gradients: set sparse = False')
+        for key, value in (*part._parameters.items(), *part._buffers.items()):
+            if value is not None and not is_lazy(value):
+                _check_tensor(f"{name}.{key}" if name else key, value)
+        _check_functions(name, part)
         if any(is_lazy(value) for value in (*part._parameters.values(), *part._buffers.values())):
             raise ModelError(f'layer "{name}" is lazy, its shape is not known yet: call the module once first')
         if isinstance(part, _NormBase) and part.track_running_stats and part.momentum is None:
             raise ModelError(f'layer "{name}" averages over all batches (momentum=None): give it a momentum, like 0.1')
         if isinstance(part, Modulated):
             raise ModelError(f'layer "{name}" is modulated already: convert the original module')
+
+
+def _check_tensor(name: str, value: Tensor) -> None:
+    if value.device.type == "meta":
+        raise ModelError(f'"{name}" has no values yet (it is on the meta device): load them first')
+    if value.layout != torch.strided:
+        raise ModelError(f'"{name}" is a sparse tensor, which cannot be kept: make it dense')
+    if value.dtype == torch.complex128:
+        raise ModelError(f'"{name}" is complex128, which cannot be kept: make it complex64, or two real tensors')
 
 
 def check_untied(module: nn.Module, targets: list[Target]) -> None:

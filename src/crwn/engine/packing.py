@@ -65,23 +65,18 @@ class Packer:
 
 def _taken_apart(module: nn.Module) -> tuple[Any, ...]:
     """How to make a module with parametrized weights again: torch does not pickle its class, made on the fly."""
-    state = dict(vars(module))
-    state["_modules"] = {name: part for name, part in module._modules.items() if name != "parametrizations"}
-    chains: Any = module.parametrizations
-    parts = {name: (chain.original, list(chain)) for name, chain in chains.items()}
-    return _put_together, (parametrize.type_before_parametrizations(module), state, parts)
+    return _put_together, (parametrize.type_before_parametrizations(module), dict(vars(module)))
 
 
-def _put_together(kind: type[nn.Module], state: dict[str, Any], parts: dict[str, tuple[Tensor, list[Any]]]) -> Any:
+def _put_together(kind: type[nn.Module], state: dict[str, Any]) -> Any:
     module = kind.__new__(kind)
     module.__dict__.update(state)
-    for name, (original, chain) in parts.items():
-        if isinstance(original, nn.Parameter):
-            module.register_parameter(name, original)
-        else:
-            module.register_buffer(name, original)
-        for one in chain:
-            parametrize.register_parametrization(module, name, one, unsafe=True)
+    # What `register_parametrization` does at its end. Its beginning would compute the originals anew from the weights,
+    # and for some parametrizations (orthogonal ones) find others.
+    parametrize._inject_new_class(module)
+    chains: Any = module.parametrizations
+    for name in chains:
+        parametrize._inject_property(module, name)
     return module
 
 

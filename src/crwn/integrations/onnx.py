@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import tempfile
@@ -21,6 +22,7 @@ from crwn.errors import CRWNError, MissingExtraError, ModelError
 from crwn.layers import context_names
 from crwn.learner import Learner
 from crwn.merge import InputScaling
+from crwn.models import Network
 from crwn.scaling import Scaling, scaling_of
 from crwn.training import replica
 from crwn.weights import SparseBinary
@@ -48,7 +50,7 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
     context = learner.context(task)
     network = _exportable(learner.model)
     rows = _rows(learner, scaling_of(context.info))
-    names = context_names(network)
+    names = context_names(learner.model)
     module: nn.Module
     given: tuple[Any, ...]
     if context_as_input:
@@ -123,7 +125,7 @@ class _GatheredSums(nn.Module):
 
 
 def _exportable(model: nn.Module) -> nn.Module:
-    network = replica(model).requires_grad_(True)
+    network = replica(model) if isinstance(model, Network) else copy.deepcopy(model)
     for name, module in list(network.named_modules()):
         if isinstance(module, SparseBinary):
             parent, _, leaf = name.rpartition(".")
