@@ -227,7 +227,7 @@ def _structure(module: nn.Module) -> str:
 
 
 def _is_setting(name: str) -> bool:
-    return not name.startswith("_") and name not in ("training", "classes", "input_shape", "suggested_rate")
+    return not name.startswith("_") and name not in ("training", "device", "classes", "input_shape", "suggested_rate")
 
 
 def _told(value: object) -> str | None:
