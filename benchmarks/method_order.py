@@ -72,7 +72,7 @@ def compare(runs: list[Path], tasks: int) -> dict[str, Any]:
             entry |= {
                 "only_this_right": ours,
                 "only_first_right": theirs,
-                "by_chance": round(by_chance(ours, theirs), 5),
+                "by_chance": float(f"{by_chance(ours, theirs):.2g}"),
             }
         found[f"{run.parent.name}/{run.name}"] = entry
         print(f"{run.parent.name}/{run.name}: { {k: v for k, v in entry.items() if k != 'command'} }", flush=True)
