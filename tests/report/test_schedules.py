@@ -33,6 +33,14 @@ def test_another_order_is_told(tmp_path: Path) -> None:
     assert "Not in the paper's order: NeuroModNet 1d above SupSup 1d (by 2.00 on average over 5 tasks" in text
 
 
+def test_methods_that_are_not_neighbours_are_compared_too(tmp_path: Path) -> None:
+    for method, accuracy in (("stl", 76.4), ("neuromodnet", 76.5), ("supsup", 79.5)):
+        write(tmp_path, method, accuracy, tasks=5, epochs=25)
+    text = equal_schedules(tmp_path, "split-cifar100")
+    assert "SupSup 1d above STL 1d" in text
+    assert "NeuroModNet 1d above STL 1d" in text
+
+
 def test_how_well_a_gap_is_known_is_told(tmp_path: Path) -> None:
     for seed, gap in enumerate((2.0, 4.0)):
         write(tmp_path, "stl", 80.0, tasks=1, epochs=25, seed=seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import combinations
 from pathlib import Path
 
 from crwn.report.records import Group, read_groups
@@ -54,7 +54,7 @@ def _order(groups: Sequence[Group]) -> str:
     printed = [group for group in groups if group.paper is not None]
     swapped = [
         f"{better.label} above {worse.label}{_by(better, worse)}"
-        for better, worse in pairwise(printed)
+        for better, worse in combinations(printed, 2)
         if better.paper and worse.paper and better.paper.accuracy < worse.paper.accuracy
     ]
     if len(printed) < 2:
