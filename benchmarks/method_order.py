@@ -89,6 +89,8 @@ def main() -> None:
     parser.add_argument("--tasks", type=int, default=2, help="look at this many tasks, the first ones")
     parser.add_argument("--record", type=Path, help="write the record here")
     given = parser.parse_args()
+    if given.tasks < 1:
+        raise SystemExit(f"error: --tasks must be at least 1, got {given.tasks}")
     try:
         found = compare(given.runs, given.tasks)
     except CRWNError as error:

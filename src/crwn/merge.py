@@ -41,12 +41,19 @@ class FirstClasses(nn.Module):
         return logits[..., : self.classes]
 
 
+def separate(model: nn.Module) -> nn.Module:
+    """A copy to hand out: people go on to train it, or to make it smaller, and the model must not change with it.
+
+    Our own networks share their frozen weights with it: their layers are replaced before anybody gets them.
+    """
+    return replica(model) if isinstance(model, Network) else copy.deepcopy(model)
+
+
 def merged(
     model: nn.Module, context: Mapping[str, Tensor], *, scaling: Scaling = NO_SCALING, classes: int | None = None
 ) -> nn.Module:
     """The model in evaluation mode with every modulated layer replaced by an ordinary one of the same answers."""
-    # Nothing of the result may be the model's own: people go on to train it, or to make it smaller.
-    baked = replica(model) if isinstance(model, Network) else copy.deepcopy(model)
+    baked = separate(model)
     baked.load_state_dict(dict(context), strict=False)
     for name, module in list(baked.named_modules()):
         bake = getattr(module, "baked", None)  # layers of ours know what they are without us

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import tempfile
@@ -21,10 +20,8 @@ from crwn.context import Context
 from crwn.errors import CRWNError, MissingExtraError, ModelError
 from crwn.layers import context_names
 from crwn.learner import Learner
-from crwn.merge import InputScaling
-from crwn.models import Network
+from crwn.merge import InputScaling, separate
 from crwn.scaling import Scaling, scaling_of
-from crwn.training import replica
 from crwn.weights import SparseBinary
 
 OPSET = 18
@@ -125,7 +122,7 @@ class _GatheredSums(nn.Module):
 
 
 def _exportable(model: nn.Module) -> nn.Module:
-    network = replica(model) if isinstance(model, Network) else copy.deepcopy(model)
+    network = separate(model)
     for name, module in list(network.named_modules()):
         if isinstance(module, SparseBinary):
             parent, _, leaf = name.rpartition(".")
