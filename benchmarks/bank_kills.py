@@ -1,21 +1,19 @@
-"""Kill a process that writes to a bank or learns, again and again, and look whether anything acknowledged was lost.
+"""Kill a process that writes to a bank or learns, again and again, and check whether anything acknowledged is lost.
 
     python benchmarks/bank_kills.py --kills 200 --out results/bench/bank_kills.json
 
-Each round starts a writer that puts, replaces and deletes contexts and says on its output what the bank acknowledged,
+Each round starts a writer that puts, replaces and deletes contexts and prints what the bank acknowledged,
 kills it (SIGKILL) at a random moment, opens the bank again and compares it with what was acknowledged. A quarter of the
-kills meet a learner instead, which teaches one task after another into a model folder.
+kills hit a learner instead, which learns one task after another into a model folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import multiprocessing
 import os
 import random
-import shlex
 import sys
 import tempfile
 import time
@@ -24,15 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from write_record import write_record
 
 from crwn import Learner, NeuroModNet
-from crwn.bank import open_bank
-from crwn.context import Context
-from crwn.experiments.surroundings import machine, versions
+from crwn.contexts import Context
+from crwn.contexts.bank import open_bank
 
 # Writers are forked from a server that has loaded everything already, so that a kill costs no second of imports.
 _processes = multiprocessing.get_context("forkserver")
-_processes.set_forkserver_preload(["crwn.bank.sql", "crwn.learner", "crwn.models"])
+_processes.set_forkserver_preload(["crwn.contexts.bank.sql", "crwn.learner", "crwn.models"])
 
 MODEL = "ab" * 32
 
@@ -43,60 +41,60 @@ def make_context(name: str, seed: int) -> Context:
 
 
 def write(where: str, output: str, number: int) -> None:
-    """Put, replace and delete until killed, saying what is tried and what was acknowledged."""
-    said = os.open(output, os.O_WRONLY | os.O_APPEND)
+    """Put, replace and delete until killed, printing what is tried and what was acknowledged."""
+    log = os.open(output, os.O_WRONLY | os.O_APPEND)
 
-    def say(*words: object) -> None:
-        os.write(said, (" ".join(str(word) for word in words) + "\n").encode())
+    def print_line(*words: object) -> None:
+        os.write(log, (" ".join(str(word) for word in words) + "\n").encode())
 
     dice = random.Random(number)
     seed = number * 100_000
     mine: list[str] = []
     with open_bank(where) as bank:
-        say("opened")
+        print_line("opened")
         while True:
             seed += 20
             choice = dice.random()
             if choice < 0.6 or len(mine) < 3:
                 mine.append(f"{number}-{seed}")
-                say("try-put", mine[-1], seed)
+                print_line("try-put", mine[-1], seed)
                 bank.put(make_context(mine[-1], seed))
-                say("put", mine[-1], seed)
+                print_line("put", mine[-1], seed)
             elif choice < 0.8:
                 name = dice.choice(mine)
-                say("try-put", name, seed)
+                print_line("try-put", name, seed)
                 bank.put(make_context(name, seed), replace=True)
-                say("put", name, seed)
+                print_line("put", name, seed)
             elif choice < 0.9:
                 name = mine.pop(dice.randrange(len(mine)))
-                say("try-delete", name, 0)
+                print_line("try-delete", name, 0)
                 bank.delete(name)
-                say("delete", name, 0)
+                print_line("delete", name, 0)
             else:
                 many = {f"{number}-{seed}-{i}": seed + i for i in range(20)}
                 for name, one in many.items():
-                    say("try-put", name, one)
+                    print_line("try-put", name, one)
                 bank.put_many([make_context(name, one) for name, one in many.items()])
                 for name, one in many.items():
-                    say("put", name, one)
+                    print_line("put", name, one)
                 mine += many
 
 
-def teach(where: str, output: str, number: int) -> None:
-    """Learn one task after another until killed, saying which were learned."""
-    said = os.open(output, os.O_WRONLY | os.O_APPEND)
+def learn(where: str, output: str, number: int) -> None:
+    """Learn one task after another until killed, printing which were learned."""
+    log = os.open(output, os.O_WRONLY | os.O_APPEND)
     torch.set_num_threads(1)
-    random_numbers = torch.Generator().manual_seed(number)
-    x = torch.randn(400, 16, generator=random_numbers)
+    generator = torch.Generator().manual_seed(number)
+    x = torch.randn(400, 16, generator=generator)
     with Learner.load(where) as learner:
-        os.write(said, b"opened\n")
+        os.write(log, b"opened\n")
         for i in itertools.count():
             learner.learn(f"{number}-{i}", x, (x[:, i % 16] > 0).long(), batches=10, progress=False)
-            os.write(said, f"put {number}-{i} 0\n".encode())
+            os.write(log, f"put {number}-{i} 0\n".encode())
 
 
 def run_learning(kills: int, *, seed: int = 1) -> dict[str, Any]:
-    """Kill `kills` learners of one model folder; learned tasks that are gone, damaged or do not answer are counted."""
+    """Kill `kills` learners of one model folder, and count learned tasks that are gone, damaged or cannot predict."""
     dice = random.Random(seed)
     acknowledged: list[str] = []
     wrong: list[str] = []
@@ -105,9 +103,9 @@ def run_learning(kills: int, *, seed: int = 1) -> dict[str, Any]:
         with Learner(NeuroModNet(16, (64, 64), 2, seed=0)) as learner:
             learner.save(where)
         for number in range(kills):
-            # Now and then while the folder is opened or the first task learned, mostly while it goes on learning.
+            # Sometimes while the folder is opened or the first task learned, mostly during later tasks.
             wait_for = (b"", b"opened", b"put", b"put", b"put")[number % 5]
-            lines = _kill_one(where, number, wait_for, dice.uniform(0.0, 0.6), target=teach)
+            lines = _kill_one(where, number, wait_for, dice.uniform(0.0, 0.6), target=learn)
             acknowledged += [name for word, name, _ in lines if word == "put"]
             try:
                 with Learner.load(where) as learner:
@@ -193,10 +191,10 @@ def run(kills: int, where: str | None = None, *, seed: int = 0) -> dict[str, Any
 def _kill_one(
     where: str, number: int, wait_for: bytes, after: float, target: Callable[[str, str, int], None] = write
 ) -> list[list[str]]:
-    """Start a writer, kill it `after` seconds past the word waited for, and give the lines it said."""
-    with tempfile.NamedTemporaryFile() as said:
-        output = Path(said.name)
-        writer = _processes.Process(target=target, args=(where, said.name, number))
+    """Start a writer, kill it `after` seconds past the word waited for, and return the lines it printed."""
+    with tempfile.NamedTemporaryFile() as log:
+        output = Path(log.name)
+        writer = _processes.Process(target=target, args=(where, log.name, number))
         writer.start()
         while wait_for not in output.read_bytes() and writer.is_alive():
             time.sleep(0.005)
@@ -216,16 +214,8 @@ def main() -> None:
     arguments = parser.parse_args()
     while_learning = arguments.kills // 4
     record = run(arguments.kills - while_learning, arguments.bank)
-    record |= {
-        "while_learning": run_learning(while_learning) if while_learning else None,
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(torch.get_num_threads()),
-        "versions": versions(),
-    }
-    text = json.dumps(record, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    record["while_learning"] = run_learning(while_learning) if while_learning else None
+    write_record(record, arguments.out)
     learning_wrong = record["while_learning"] and record["while_learning"]["wrong"]
     if record["lost"] or record["damaged"] or record["opens_refused"] or learning_wrong:
         sys.exit(1)

@@ -2,15 +2,13 @@
 
     python benchmarks/bank_million.py --tasks 1000000 --out results/bench/bank_million.json
 
-Contexts have the shapes of NeuroModNet-FC256 on MNIST (1,299 numbers, about 6 KB).
+Contexts have the shapes of NeuroModNet-FC256 on MNIST (1,299 parameters, about 6 KB).
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import shlex
 import sys
 import tempfile
 import time
@@ -20,11 +18,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from write_record import write_record
 
 from crwn import Learner, NeuroModNet
-from crwn.bank import Bank, ResidentStack, open_bank
-from crwn.context import Context
-from crwn.experiments.surroundings import machine, versions
+from crwn.contexts import Context
+from crwn.contexts.bank import Bank, ResidentStack, open_bank
 
 WIDTHS = (784, 256, 256)
 SHAPES: dict[str, tuple[int, ...]] = {f"layers.{i}.v": (width,) for i, width in enumerate(WIDTHS)}
@@ -37,7 +35,7 @@ def name_of(number: int) -> str:
 
 
 def contexts(start: int, stop: int, seed: int = 0) -> Iterator[Context]:
-    """Contexts of these numbers, each with its own values."""
+    """Return contexts with these indices, each with its own values."""
     for number in range(start, stop):
         values = torch.from_numpy(np.random.default_rng((seed, number)).standard_normal(sum(WIDTHS) + 3, np.float32))
         vectors = values[3:].split(WIDTHS)
@@ -56,7 +54,11 @@ def run(tasks: int, where: str, *, at_once: int = 10_000, reads: int = 2000, see
             begun = time.perf_counter()
             bank.put_many(batch)
             writing += time.perf_counter() - begun
-            print(f"{start + len(batch):,} of {tasks:,} put, {(start + len(batch)) / writing:,.0f}/s", flush=True)
+            print(
+                f"{start + len(batch):,} of {tasks:,} put, {(start + len(batch)) / writing:,.0f}/s",
+                file=sys.stderr,
+                flush=True,
+            )
         begun = time.perf_counter()
         for context in contexts(tasks, tasks + 200, seed):
             bank.put(context)
@@ -78,15 +80,15 @@ def run(tasks: int, where: str, *, at_once: int = 10_000, reads: int = 2000, see
     resident = ResidentStack(bank, SHAPES, capacity=1024)
     names = [name_of(dice.randrange(tasks)) for _ in range(BATCH)]
     begun = time.perf_counter()
-    resident.take(names)
+    resident.take_with_facts(names)
     cold = time.perf_counter() - begun
     warm = []
     for _ in range(50):
         dice.shuffle(names)
         begun = time.perf_counter()
-        resident.take(names)
+        resident.take_with_facts(names)
         warm.append(time.perf_counter() - begun)
-    answering = _answering(bank, names)
+    predicting = _predicting(bank, names)
     bank.close()
     size = (
         sum(file.stat().st_size for file in Path(where).parent.glob(Path(where).name + "*"))
@@ -104,13 +106,13 @@ def run(tasks: int, where: str, *, at_once: int = 10_000, reads: int = 2000, see
         "page_of_100_ms": round(paging * 1000, 2) if page else None,
         "batch_of_256_tasks_first_ms": round(cold * 1000, 1),
         "batch_of_256_tasks_resident_ms": round(float(np.median(warm)) * 1000, 2),
-        "predict_256_rows_of_256_tasks_ms": round(answering * 1000, 2),
+        "predict_256_rows_of_256_tasks_ms": round(predicting * 1000, 2),
         "bytes": size,
         "bytes_per_task": round(size / count),
     }
 
 
-def _answering(bank: Bank, names: list[str]) -> float:
+def _predicting(bank: Bank, names: list[str]) -> float:
     """Median seconds of one mixed-task prediction whose contexts are resident."""
     learner = Learner(NeuroModNet(WIDTHS[0], WIDTHS[1:], 10, seed=0), bank=bank, resident=1024)
     x = np.random.default_rng(0).standard_normal((len(names), WIDTHS[0]), np.float32)
@@ -131,15 +133,7 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         record = run(arguments.tasks, arguments.bank or str(Path(folder) / "bank.sqlite"))
-    record |= {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(torch.get_num_threads()),
-        "versions": versions(),
-    }
-    text = json.dumps(record, indent=2)
-    if arguments.out:
-        arguments.out.write_text(text + "\n")
-    print(text)
+    write_record(record, arguments.out)
 
 
 if __name__ == "__main__":

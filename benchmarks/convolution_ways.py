@@ -19,8 +19,8 @@ from torch import Tensor
 
 from crwn.bench.measure import Side, alternately
 from crwn.bench.record import heading
-from crwn.convolution import ModulatedConv2d, channels_last
-from crwn.experiments.surroundings import usual_threads
+from crwn.experiments.environment import usual_threads
+from crwn.layers.conv import ModulatedConv2d, channels_last
 
 BATCH = 128
 LAYERS = ((10, 32), (20, 16), (40, 8), (80, 4))  # channels and side of the stages of the reduced ResNet-18

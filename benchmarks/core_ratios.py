@@ -13,6 +13,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -21,8 +22,8 @@ import torch
 
 from crwn import NeuroModNet, Recipe, Rows
 from crwn.bench.measure import alternately
-from crwn.rows import TaskRows
-from crwn.training import train
+from crwn.training import Step, train
+from crwn.training.task import PreparedTask
 
 STACK = 12
 ROTATIONS = """
@@ -52,7 +53,7 @@ print(held() - before, len(tasks))
 """
 
 
-def tasks_like_mnist(count: int) -> list[TaskRows]:
+def tasks_like_mnist(count: int) -> list[PreparedTask]:
     """Random bytes in the shape of MNIST, standardised when gathered; all tasks share them."""
     random = torch.Generator().manual_seed(0)
     x = torch.randint(0, 256, (6000, 784), dtype=torch.uint8, generator=random)
@@ -61,19 +62,21 @@ def tasks_like_mnist(count: int) -> list[TaskRows]:
     def prepare(batch: torch.Tensor) -> torch.Tensor:
         return batch.to(torch.float32).div_(255).sub_(0.1307).div_(0.3081)
 
-    return [TaskRows(f"task-{k}", Rows(x, y, prepare=prepare), 10) for k in range(count)]
+    return [PreparedTask(f"task-{k}", Rows(x, y, prepare=prepare), range(10)) for k in range(count)]
 
 
-def learning(model: NeuroModNet, groups: list[list[TaskRows]], steps: int) -> Callable[[], float]:
+def _note_time(at: list[float], step: Step) -> None:
+    at.append(perf_counter())
+
+
+def learning(model: NeuroModNet, groups: list[list[PreparedTask]], steps: int) -> Callable[[], float]:
     """Learns groups one after another and gives the seconds of a step, summed over groups; the first is not counted."""
 
     def learn() -> float:
         seconds = 0.0
         for group in groups:
             at: list[float] = []
-            train(
-                model, group, Recipe(batches=steps + 1), seed=0, callbacks=[lambda _, at=at: at.append(perf_counter())]
-            )
+            train(model, group, Recipe(batches=steps + 1), seed=0, callbacks=[partial(_note_time, at)])
             seconds += (at[-1] - at[0]) / steps
         return seconds
 

@@ -1,20 +1,18 @@
-"""Damage model folders and context files at random, and look what opening and predicting says.
+"""Damage model folders and context files at random, and check what opening and predicting does.
 
     python benchmarks/damages.py --damages 1000 --json results/bench/damages.json
 
-Each round copies a model folder (a NeuroModNet, and an own module whose kept weights are a file) or a context file,
+Each round copies a model folder (a NeuroModNet, and a custom module whose kept weights are a file) or a context file,
 changes bits, bytes or the length of one of its files, or takes the file away, and then opens it and predicts with every
-task. Right is one clear line of refusal; or the same predictions as before, where the change met nothing that counts,
-like free space in the database. Anything else, a traceback or another prediction, is a failure and ends in exit code 1.
+task. Right is an error of one line; or the same predictions as before, where the change had no effect, as in free space
+of the database. Anything else, a traceback or another prediction, is a failure and ends in exit code 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import collections
-import json
 import random
-import shlex
 import shutil
 import sys
 import tempfile
@@ -26,18 +24,18 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from write_record import write_record
 
 import crwn
-from crwn.context import Context
+from crwn.contexts import Context
 from crwn.data import load
 from crwn.errors import CRWNError
-from crwn.experiments.surroundings import machine, versions
 
-Answers = dict[str, list[Any]]
+Predictions = dict[str, list[Any]]
 
 
-def own_module(seed: int) -> nn.Module:
-    """A converted module of one's own that keeps its weights."""
+def custom_module(seed: int) -> nn.Module:
+    """Return a converted custom module that keeps its weights."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         module = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
@@ -46,16 +44,16 @@ def own_module(seed: int) -> nn.Module:
     return converted
 
 
-def make_folders(where: Path) -> tuple[dict[Path, Answers], dict[Path, Context], np.ndarray[Any, Any]]:
-    """Two model folders with three tasks each and what they answer, and the context files of one."""
+def make_folders(where: Path) -> tuple[dict[Path, Predictions], dict[Path, Context], np.ndarray[Any, Any]]:
+    """Two model folders with three tasks each and what they predict, and the context files of one."""
     digits = load("digits")
     x, y = digits.x_train.numpy().reshape(-1, 64), digits.y_train.numpy()
     rows = digits.x_test.numpy().reshape(-1, 64)[:32]
     models = {
         "network.crwn": crwn.NeuroModNet(64, (32, 32), 10, seed=0, weights="hadamard"),
-        "module.crwn": own_module(0),
+        "module.crwn": custom_module(0),
     }
-    answers: dict[Path, Answers] = {}
+    predicted: dict[Path, Predictions] = {}
     contexts: dict[Path, Context] = {}
     for name, model in models.items():
         with crwn.Learner(model) as learner:
@@ -63,16 +61,16 @@ def make_folders(where: Path) -> tuple[dict[Path, Answers], dict[Path, Context],
                 turned = np.rot90(x.reshape(-1, 8, 8), turn, axes=(1, 2)).reshape(-1, 64)
                 learner.learn(f"turn {turn}", turned, y, batches=30, progress=False)
             learner.save(where / name)
-            answers[where / name] = {task: learner.predict(rows, task=task).tolist() for task in learner.tasks}
+            predicted[where / name] = {task: learner.predict(rows, task=task).tolist() for task in learner.tasks}
             if name == "network.crwn":
                 for task in learner.tasks:
                     contexts[where / f"{task}.context"] = learner.context(task)
                     learner.context(task).save(where / f"{task}.context")
-    return answers, contexts, rows
+    return predicted, contexts, rows
 
 
 def damage(path: Path, dice: random.Random) -> str:
-    """Change the file in one of several ways; what was done."""
+    """Change the file in one of several ways, and return what was done."""
     data = bytearray(path.read_bytes())
     at = dice.randrange(max(1, len(data)))
     way = dice.choice(("a bit", "64 bytes", "20 single bytes", "cut short", "made longer", "emptied", "taken away"))
@@ -107,8 +105,8 @@ def outcome(attempt: Callable[[], bool]) -> tuple[str, str]:
     return ("unharmed", "") if same else ("wrong", "")
 
 
-def answers_of(folder: Path, rows: np.ndarray[Any, Any], module: bool) -> Answers:
-    converted = own_module(1) if module else None  # its weights come from the folder
+def predictions_of(folder: Path, rows: np.ndarray[Any, Any], module: bool) -> Predictions:
+    converted = custom_module(1) if module else None  # its weights come from the folder
     with crwn.Learner.load(folder, model=converted) as learner:
         return {task: learner.predict(rows, task=task).tolist() for task in learner.tasks}
 
@@ -126,7 +124,7 @@ def run(damages: int, seed: int) -> dict[str, Any]:
                 shutil.copytree(whole, copy)
                 target = dice.choice(sorted(file for file in copy.rglob("*") if file.is_file()))
                 kind = f"{whole.name}/{target.name}"
-                attempt = _same_answers(copy, rows, folders[whole])
+                attempt = _same_predictions(copy, rows, folders[whole])
             else:
                 shutil.copy(whole, copy)
                 target, kind = copy, "context file"
@@ -136,7 +134,7 @@ def run(damages: int, seed: int) -> dict[str, Any]:
             counts[kind][found] += 1
             if found in ("traceback", "wrong"):
                 failures.append({"number": number, "file": kind, "way": way, "outcome": found, "words": words})
-                print(failures[-1], flush=True)
+                print(failures[-1], file=sys.stderr, flush=True)
             if copy.is_dir():
                 shutil.rmtree(copy)
             else:
@@ -145,9 +143,9 @@ def run(damages: int, seed: int) -> dict[str, Any]:
     return {"damages": damages, "seed": seed, "outcomes": dict(total), "by_file": counts, "failures": failures}
 
 
-def _same_answers(folder: Path, rows: np.ndarray[Any, Any], expected: Answers) -> Callable[[], bool]:
+def _same_predictions(folder: Path, rows: np.ndarray[Any, Any], expected: Predictions) -> Callable[[], bool]:
     module = (folder / "weights.safetensors").exists()
-    return lambda: answers_of(folder, rows, module) == expected
+    return lambda: predictions_of(folder, rows, module) == expected
 
 
 def _same_context(path: Path, expected: Context) -> Callable[[], bool]:
@@ -160,15 +158,8 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write the record here")
     given = parser.parse_args()
-    record = run(given.damages, given.seed) | {
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(torch.get_num_threads()),
-        "versions": versions(),
-    }
-    text = json.dumps(record, indent=2)
-    print(text)
-    if given.json:
-        given.json.write_text(text + "\n")
+    record = run(given.damages, given.seed)
+    write_record(record, given.json)
     return 1 if record["failures"] else 0
 
 

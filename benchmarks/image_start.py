@@ -3,8 +3,8 @@
     python benchmarks/image_start.py --record results/bench/image_start.json
 
 Every candidate differs from the method's usual settings in one thing. It learns from four fifths of a task's training
-images and is judged on the rest; the test images are never read. STL, on the same images, tells how hard the tasks are.
-Finished candidates are in the record; the same command goes on where it was stopped.
+images and is evaluated on the rest; the test images are never read. STL, on the same images, shows how hard the tasks
+are. Finished candidates are in the record; the same command continues where it was stopped.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 
 import torch
 
+from crwn._utils import write_whole
 from crwn.bench.record import heading
-from crwn.experiments.bench import accuracy
-from crwn.files import write_whole
+from crwn.experiments.experiment import accuracy
+from crwn.layers.weights import named_generator
 from crwn.methods import make_method
-from crwn.rows import named_generator
 from crwn.scenarios import Scenario, Task, make_scenario
 
 CANDIDATES: dict[str, tuple[str, dict[str, str]]] = {

@@ -1,11 +1,12 @@
-"""Why methods come in the order they do: runs of one scenario beside each other, image by image.
+"""Why methods are in the order they are: runs of one scenario compared image by image.
 
     python benchmarks/method_order.py results/split-cifar100/{stl,supsup}-1d-tasks=2/seed-0 --record order.json
 
 For the first tasks of every run: the share of training images (as they are, not shifted or mirrored) and of test
-images it puts into their classes. A method that has all training images right is not held back by what it can
-express. Then every run is compared with the first: on which test images only one of the two is right, and how often
-chance alone would divide those as unevenly (exact sign test). Needs the runs' `state/`; nothing is learned.
+images it classifies correctly. A method that has all training images right is not limited by what it can express. Then
+every run is compared with the first: on which test images only one of the two is right, and how often chance alone
+would divide those as unevenly (exact sign test). Nothing is learned: the run folders must hold their `state/`, which
+committed records leave out.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from run_states import require_states
 from torch import Tensor
 
+from crwn._utils import write_whole
 from crwn.bench.record import heading
+from crwn.data.dataset import Rows
 from crwn.errors import CRWNError
 from crwn.experiments import RunFolder
-from crwn.experiments.reopened import relearned
-from crwn.files import write_whole
-from crwn.rows import Rows
+from crwn.experiments.reopen import relearned
 
 
 def by_chance(ours: int, theirs: int) -> float:
@@ -38,11 +40,12 @@ def by_chance(ours: int, theirs: int) -> float:
     return min(1.0, 2 * tail / 2**count)
 
 
-def right_answers(run: Path, tasks: int) -> tuple[list[Tensor], list[Tensor]]:
+def correct(run: Path, tasks: int) -> tuple[list[Tensor], list[Tensor]]:
     """Which training and which test images of each task the run's method gets right."""
+    require_states(run)
     bench = relearned(run, tasks=tasks)
     if len(bench.scenario) < tasks:
-        raise SystemExit(f"{run} has {len(bench.scenario)} tasks, {tasks} are asked for")
+        raise SystemExit(f"{run} has {len(bench.scenario)} tasks, not {tasks}")
 
     def right(task: Any, rows: Rows) -> Tensor:
         return bench.method.logits(task, rows).argmax(dim=1) == rows.labels(slice(None))
@@ -56,7 +59,7 @@ def compare(runs: list[Path], tasks: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     base: Tensor | None = None
     for run in runs:
-        training, test = right_answers(run, tasks)
+        training, test = correct(run, tasks)
         together = torch.cat(test)
         record = RunFolder(run).record() or {}
         entry: dict[str, Any] = {

@@ -1,9 +1,9 @@
-"""What PSP forgets on Rotation-MNIST, and what it does not depend on: the rate, and whether the optimiser is kept.
+"""What PSP forgets on Rotation-MNIST, and what it does not depend on: the rate, and whether the optimizer is kept.
 
     python benchmarks/psp_forgetting.py --tasks 10 --json
 
 The published average over 36 rotations is what PSP reaches here right after learning each task; at the end of the
-sequence it is lower. This looks for a way of training that forgets so little that both would agree.
+sequence it is lower. This script tries ways of training that might forget so little that both agree.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from torch import Tensor
 from torch.func import functional_call
 
 from crwn.bench.record import heading
-from crwn.experiments.bench import accuracy
+from crwn.data.dataset import visiting_order
+from crwn.experiments.experiment import accuracy
 from crwn.experiments.metrics import average, forgetting
 from crwn.methods.psp import PSP
-from crwn.rows import visiting_order
 from crwn.scenarios import Scenario, Task, make_scenario
 
 WAYS: dict[str, dict[str, Any]] = {
@@ -32,8 +32,10 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-def taught(scenario: Scenario, *, batches: int, rate: float = 1e-4, kept: bool = False, sgd: bool = False) -> list[Any]:
-    """Accuracies right after learning each task, and of all tasks at the end."""
+def learn_all(
+    scenario: Scenario, *, batches: int, rate: float = 1e-4, kept: bool = False, sgd: bool = False
+) -> list[Any]:
+    """Return accuracies right after learning each task, and of all tasks at the end."""
     method = PSP(scenario, size="256", seed=0, options=PSP.Options())
     weights = {name: value.clone().requires_grad_() for name, value in method.weights.items()}
     method.weights = weights
@@ -43,13 +45,13 @@ def taught(scenario: Scenario, *, batches: int, rate: float = 1e-4, kept: bool =
         if optimizer is None or not kept:
             leaves = list(weights.values())
             optimizer = torch.optim.SGD(leaves, rate, momentum=0.9) if sgd else torch.optim.RMSprop(leaves, rate)
-        method._turn_to(task)
-        _teach(method, task, weights, optimizer, batches)
+        method.prepared(task)  # the network now has the rotations of this task
+        _learn(method, task, weights, optimizer, batches)
         after.append(accuracy(method, task, task.test))
     return [after, [accuracy(method, task, task.test) for task in scenario]]
 
 
-def _teach(method: PSP, task: Task, weights: dict[str, Tensor], optimizer: torch.optim.Optimizer, batches: int) -> None:
+def _learn(method: PSP, task: Task, weights: dict[str, Tensor], optimizer: torch.optim.Optimizer, batches: int) -> None:
     for at in visiting_order(len(task.train), 128, batches, seed=0, name=task.name):
         logits = functional_call(method.model, weights, (task.train.inputs(at),))
         optimizer.zero_grad()
@@ -67,7 +69,7 @@ def main() -> None:
     scenario = make_scenario(f"rotated-{options.data}", seed=0, tasks=options.tasks)
     rows = {}
     for name, how in WAYS.items():
-        after, final = taught(scenario, batches=options.batches, **how)
+        after, final = learn_all(scenario, batches=options.batches, **how)
         rows[name] = {
             "right_after_learning": round(average(after), 2),
             "at_the_end": round(average(final), 2),

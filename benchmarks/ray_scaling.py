@@ -19,9 +19,10 @@ from typing import Any
 import torch
 
 import crwn
-from crwn.engine.on_ray import RayEngine
-from crwn.experiments.surroundings import machine, versions
-from crwn.rows import Rows, named_generator
+from crwn.data.dataset import Rows
+from crwn.experiments.environment import machine, versions
+from crwn.layers.weights import named_generator
+from crwn.training.engines.ray import RayEngine
 
 
 def tasks(count: int, rows: int) -> dict[str, Rows]:
@@ -42,12 +43,15 @@ def seconds(engine: Any, width: int, count: int, rows: int, batches: int) -> flo
 def overhead(engine: RayEngine) -> float:
     """Seconds that a piece of work which does nothing costs."""
     began = time.perf_counter()
-    assert len(list(engine.each(_nothing, range(200)))) == 200
+    assert len(list(engine.run([_Nothing()] * 200))) == 200
     return (time.perf_counter() - began) / 200
 
 
-def _nothing(piece: int, callbacks: Any) -> int:
-    return piece
+class _Nothing:
+    """Work that takes no time."""
+
+    def do(self, callbacks: Any = ()) -> None:
+        return None
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""Search for the best recipe at a number of learned numbers: Rotation-MNIST tasks 0-2, on held-out training images.
+"""Search for the best recipe at a number of parameters per task: Rotation-MNIST tasks 0-2, held-out training images.
 
-    python benchmarks/recipe_search.py --numbers 8979 --record results/bench/recipe_search.jsonl
+    python benchmarks/recipe_search.py --params 8979 --record results/bench/recipe_search.jsonl
 
-The test set is never read. Every candidate learns the three tasks at once in 1,000 batches of 128 and is judged on
-10,000 training images that it did not learn from. One axis after another is tried, and the best option kept. Every
-finished candidate is a line of the record; the same command goes on where it was stopped. `--show` prints the record.
+The test set is never read. Every candidate learns the three tasks at once in 1,000 batches of 128 and is evaluated
+on 10,000 training images that it did not learn from. One axis after another is tried, and the best option kept. Every
+finished candidate is a line of the record; the same command continues where it was stopped. `--show` prints the record.
 """
 
 from __future__ import annotations
@@ -13,21 +13,20 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from recipe_candidate import Candidate
 from torch.func import functional_call, vmap
 
-from crwn import weights
-from crwn.rows import Rows, named_generator, visiting_order
+from crwn.data.dataset import Rows, visiting_order
+from crwn.layers.weights import named_generator
 from crwn.scenarios import make_scenario
 
-FEATURES, CLASSES, STEPS, BATCH, TASKS = 784, 10, 1000, 128, 3
+STEPS, BATCH, TASKS = 1000, 128, 3
 HELD_OUT = 10_000
 
 BASE: dict[str, Any] = {
@@ -36,9 +35,9 @@ BASE: dict[str, Any] = {
     "patch": [5, 28],  # smallest and largest side of a patch
     "rest": "hadamard",  # of the other hidden layers
     "activation": "relu",
-    "pool": 1,  # maxout: the largest of so many units is one feature
-    "norm": "none",  # of every row before it meets v, without learned numbers: none, centre, layer
-    "tie": 1,  # so many units share a number of v, with random signs
+    "pool": 1,  # maxout: the largest of this many units is one feature
+    "norm": "none",  # of every row before it meets v, without parameters: none, centre, layer
+    "tie": 1,  # this many units share an entry of v, with random signs
     "start_scale": 1.0,
     "optimizer": "rmsprop",
     "rate": 0.02,
@@ -74,118 +73,9 @@ AXES: list[list[dict[str, Any]]] = [
     [{"beta2": 0.95}, {"beta2": 0.999}],
 ]
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "leaky": lambda x: F.leaky_relu(x, 0.1),
-    "abs": torch.abs,
-    "cos": torch.cos,
-}
-
-
-def widths(shape: str, numbers: int) -> list[int]:
-    """Features of the hidden layers such that all v and alpha together are at most `numbers`."""
-    layers = {"1": 1, "2": 2, "3": 3, "4": 4, "wide-last": 2, "wide-first": 2}[shape]
-    left = numbers - FEATURES - layers - 1
-    if shape == "wide-last":
-        return [left // 4, left - left // 4]
-    if shape == "wide-first":
-        return [left - left // 4, left // 4]
-    return [left // layers] * layers
-
-
-class Patches(weights.FrozenWeights):
-    """Every unit sees one random rectangle of the image: Gaussian inside, zero outside."""
-
-    weight: Tensor
-
-    def __init__(self, in_features: int, out_features: int, *, seed: int, name: str, patch: list[int]) -> None:
-        super().__init__(in_features, out_features)
-        side = math.isqrt(in_features)
-        drawn = weights.integers(4 * out_features, seed=seed, name=f"patches:{name}", bits=32).reshape(4, -1)
-        shares = drawn.astype(np.float64) / 2**32
-        size = np.floor(patch[0] + shares[:2] * (min(patch[1], side) - patch[0] + 1))  # [2, out]
-        start = np.floor(shares[2:] * (side - size + 1))
-        at = np.arange(side)
-        inside = (at >= start[..., None]) & (at < (start + size)[..., None])  # [2, out, side]
-        mask = (inside[0][:, :, None] & inside[1][:, None, :]).reshape(out_features, in_features)
-        values, self.fingerprint = weights.gaussian((out_features, in_features), seed=seed, name=name, std=1.0)
-        scale = np.sqrt(2.0 / mask.sum(axis=1, keepdims=True)).astype(np.float32)
-        self.register_buffer("weight", values * torch.from_numpy(mask * scale), persistent=False)
-
-    @property
-    def multiplications(self) -> int:
-        return int((self.weight != 0).sum())
-
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        return F.linear(x if gain is None else x * gain, self.weight)
-
-
-class Twice(weights.FrozenWeights):
-    """H D2 H D1: two Hadamard products mix better than one."""
-
-    def __init__(self, in_features: int, out_features: int, *, seed: int, name: str) -> None:
-        super().__init__(in_features, out_features)
-        self.one = weights.Hadamard(in_features, out_features, seed=seed, name=f"{name}.one")
-        self.two = weights.Hadamard(out_features, out_features, seed=seed, name=f"{name}.two")
-
-    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        out: Tensor = self.two(self.one(x, gain)) / math.sqrt(2)
-        return out
-
-
-class Candidate(nn.Module):
-    """NeuroModNet with everything that is searched over."""
-
-    def __init__(self, config: dict[str, Any], numbers: int) -> None:
-        super().__init__()
-        hidden = widths(config["hidden"], numbers)
-        seed, pool, tie = config["seed"], config["pool"], config["tie"]
-        self.pool, self.norm = pool, config["norm"]
-        self.activation = ACTIVATIONS[config["activation"]]
-        features = [FEATURES, *(width * tie for width in hidden)]
-        self.frozen = nn.ModuleList()
-        for i, (inputs, outputs) in enumerate(zip(features, [*features[1:], CLASSES], strict=True)):
-            kind = "gaussian" if i == len(hidden) else config["first"] if i == 0 else config["rest"]
-            name = f"layers.{i}"
-            units = outputs * pool if i < len(hidden) else outputs
-            if kind == "patches":
-                made: nn.Module = Patches(inputs, units, seed=seed, name=name, patch=config["patch"])
-            elif kind == "hadamard2":
-                made = Twice(inputs, units, seed=seed, name=name)
-            else:
-                made = weights.make(kind, inputs, units, seed=seed, name=name)
-            self.frozen.append(made)
-            own = inputs if i == 0 else inputs // tie
-            bound = config["start_scale"] / math.sqrt(inputs)
-            self.register_parameter(
-                f"v{i}", nn.Parameter(weights.uniform((own,), seed=seed, name=f"v:{name}", bound=bound))
-            )
-            self.register_parameter(f"alpha{i}", nn.Parameter(torch.ones(())))
-            signs = 1.0 - 2.0 * (weights.integers(inputs, seed=seed, name=f"tie:{name}", bits=8) & 1).astype("float32")
-            self.register_buffer(f"signs{i}", torch.from_numpy(signs) if i and tie > 1 else None)
-        self.learned = sum(parameter.numel() for parameter in self.parameters())
-
-    def forward(self, x: Tensor) -> Tensor:
-        for i, frozen in enumerate(self.frozen):
-            v = getattr(self, f"v{i}")
-            signs = getattr(self, f"signs{i}")
-            if signs is not None:
-                v = v.repeat(len(signs) // len(v)) * signs
-            if i and self.norm != "none":
-                x = x - x.mean(dim=-1, keepdim=True)
-                if self.norm == "layer":
-                    x = x / (x.square().mean(dim=-1, keepdim=True) + 1e-6).sqrt()
-            x = frozen(x, getattr(self, f"alpha{i}") * v)
-            if i < len(self.frozen) - 1:
-                if self.pool > 1:
-                    x = x.unflatten(-1, (self.pool, -1)).amax(dim=-2)
-                x = self.activation(x)
-        return x
-
 
 def rate_at(config: dict[str, Any], step: int) -> float:
-    """The learning rate of a step."""
+    """Return the learning rate of a step."""
     rate: float = config["rate"]
     if config["schedule"] == "constant":
         return rate
@@ -196,7 +86,7 @@ def rate_at(config: dict[str, Any], step: int) -> float:
 
 
 def tasks_of(seed: int) -> tuple[list[Rows], list[Rows]]:
-    """Training and held-out rows of the three tasks; the held-out images are the same for all candidates."""
+    """Return training and held-out rows of the three tasks; the held-out images are the same for all candidates."""
     scenario = make_scenario("rotated-mnist", seed=seed, tasks=TASKS)
     order = torch.from_numpy(named_generator("recipe search").permutation(len(scenario[0].train)))
     return (
@@ -205,10 +95,10 @@ def tasks_of(seed: int) -> tuple[list[Rows], list[Rows]]:
     )
 
 
-def evaluate(config: dict[str, Any], numbers: int, *, steps: int = STEPS) -> dict[str, Any]:
-    """Learn the three tasks with this configuration: accuracy on the held-out images, in percent."""
+def evaluate(config: dict[str, Any], params: int, *, steps: int = STEPS) -> dict[str, Any]:
+    """Learn the three tasks with this configuration, and return the accuracy on the held-out images, in percent."""
     train, held = tasks_of(config["seed"])
-    model = Candidate(config, numbers)
+    model = Candidate(config, params)
     began = time.perf_counter()
     stacked = {name: torch.stack([value.detach()] * TASKS).requires_grad_() for name, value in model.named_parameters()}
     factors = {name: config["alpha_rate"] if name.startswith("alpha") else 1.0 for name in stacked}
@@ -232,7 +122,7 @@ def evaluate(config: dict[str, Any], numbers: int, *, steps: int = STEPS) -> dic
             logits.flatten(0, 1), y.flatten(), reduction="none", label_smoothing=config["smoothing"]
         )
         optimizer.zero_grad(set_to_none=True)
-        losses.view(y.shape).mean(dim=1).sum().backward()  # type: ignore[no-untyped-call]
+        losses.view(y.shape).mean(dim=1).sum().backward()
         optimizer.step()
         if step >= first_averaged:
             for name, value in stacked.items():
@@ -260,21 +150,21 @@ class Record:
         self.known = {self._key(line["config"], line["numbers"]): line for line in self.lines}
 
     @staticmethod
-    def _key(config: dict[str, Any], numbers: int) -> str:
-        return json.dumps([config, numbers], sort_keys=True)
+    def _key(config: dict[str, Any], params: int) -> str:
+        return json.dumps([config, params], sort_keys=True)
 
-    def result(self, config: dict[str, Any], numbers: int) -> dict[str, Any]:
-        """What this candidate reached, measured now where nobody did before."""
-        key = self._key(config, numbers)
+    def result(self, config: dict[str, Any], params: int) -> dict[str, Any]:
+        """Return what this candidate reached, measured now where the record does not have it."""
+        key = self._key(config, params)
         if key not in self.known:
             changed = {name: value for name, value in config.items() if BASE[name] != value}
-            line = {"numbers": numbers, "changed": changed, "config": config, **evaluate(config, numbers)}
+            line = {"numbers": params, "changed": changed, "config": config, **evaluate(config, params)}
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with self.path.open("a") as file:
                 file.write(json.dumps(line) + "\n")
             self.known[key] = line
             self.lines.append(line)
-            print(f"{numbers:6} {line['accuracy']:.2f} {line['seconds']:6.1f} s/task {changed}", flush=True)
+            print(f"{params:6} {line['accuracy']:.2f} {line['seconds']:6.1f} s/task {changed}", flush=True)
         return self.known[key]
 
 
@@ -288,34 +178,32 @@ def options(axis: list[dict[str, Any]], best: dict[str, Any]) -> Iterator[dict[s
 
 
 def search(
-    record: Record, numbers: int, start: dict[str, Any], axes: list[list[dict[str, Any]]], until: float
+    record: Record, params: int, start: dict[str, Any], axes: list[list[dict[str, Any]]], until: float
 ) -> dict[str, Any]:
     """One axis after another from `start`: the best configuration found."""
-    best, reached = start, record.result(start, numbers)["accuracy"]
+    best, reached = start, record.result(start, params)["accuracy"]
     for axis in axes:
         for config in options(axis, best):
             if time.time() > until:
                 return best
-            found = record.result(config, numbers)
+            found = record.result(config, params)
             if found["accuracy"] > reached + 0.02:
                 best, reached = config, found["accuracy"]
-    print(f"{numbers:6} best: {reached:.2f} with {best}", flush=True)
+    print(f"{params:6} best: {reached:.2f} with {best}", flush=True)
     return best
 
 
 def show(record: Record) -> None:
     """The record as a table, best first."""
-    for numbers in sorted({line["numbers"] for line in record.lines}):
-        print(f"\n{numbers} learned numbers")
-        for line in sorted(
-            (one for one in record.lines if one["numbers"] == numbers), key=lambda one: -one["accuracy"]
-        ):
+    for params in sorted({line["numbers"] for line in record.lines}):
+        print(f"\n{params} parameters per task")
+        for line in sorted((one for one in record.lines if one["numbers"] == params), key=lambda one: -one["accuracy"]):
             print(f"  {line['accuracy']:.2f}  {line['seconds']:6.1f} s/task  {line['changed']}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--numbers", type=int, nargs="+", default=[8979, 2835, 1299, 33555])
+    parser.add_argument("--params", "--numbers", type=int, nargs="+", default=[8979, 2835, 1299, 33555])
     parser.add_argument("--record", type=Path, default=Path("results/bench/recipe_search.jsonl"))
     parser.add_argument("--start", default="{}", help="settings to start from, as JSON")
     parser.add_argument("--try", dest="tries", action="append", default=[], help="only this change, as JSON")
@@ -329,13 +217,13 @@ def main() -> None:
     until = time.time() + 60 * chosen.minutes
     start = BASE | json.loads(chosen.start)
     axes = [[json.loads(change)] for change in chosen.tries] or AXES
-    for numbers in chosen.numbers:
+    for params in chosen.params:
         if chosen.tries:
             for (change,) in axes:
-                record.result(start | change, numbers)
+                record.result(start | change, params)
         else:
             # What is best at one size is the best start at the next.
-            start = search(record, numbers, start, axes, until)
+            start = search(record, params, start, axes, until)
 
 
 if __name__ == "__main__":

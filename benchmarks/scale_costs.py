@@ -1,8 +1,8 @@
-"""What one task costs: learning, bytes, the bank, answers, and a piece of work on Ray; a minute of measuring.
+"""What one task costs: learning, bytes, the bank, predictions, and a piece of work on Ray; a minute of measuring.
 
 python benchmarks/scale_costs.py [--width 256]
 
-Computing is measured in seconds of the processor, so that a busy machine does not count; the bank and Ray by the clock.
+Computing is measured in seconds of the processor, so that other load does not count; the bank and Ray in wall time.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ray_scaling import overhead, seconds, tasks
 from serve_load import Load, make_model, serve
 
 import crwn
-from crwn.context import Context, now
-from crwn.engine.on_ray import RayEngine
-from crwn.experiments.surroundings import machine, versions
+from crwn.contexts import Context, now
+from crwn.experiments.environment import machine, versions
 from crwn.layers import context_tensors
 from crwn.models import fingerprint
-from crwn.prediction import mixed_logits
-from crwn.rows import TaskRows
-from crwn.stacking import stack_size
+from crwn.models.functional import mixed_logits
 from crwn.training import train
+from crwn.training.engines.ray import RayEngine
+from crwn.training.stacking import stack_size
+from crwn.training.task import PreparedTask
 
 BATCH = 128
 WORKER_TASKS = 24
@@ -41,7 +41,7 @@ WORKER_BATCHES = 60
 
 
 def measure(width: int = 256) -> dict[str, Any]:
-    """All costs, for NeuroModNet of two hidden layers of this width on rows of 784 numbers."""
+    """Return all costs, for NeuroModNet of two hidden layers of this width on rows of 784 values."""
     torch.set_num_threads(1)
     record: dict[str, Any] = {
         "width": width,
@@ -53,20 +53,20 @@ def measure(width: int = 256) -> dict[str, Any]:
     }
     network = crwn.NeuroModNet(784, (width, width), 10, seed=0)
     return (
-        record | _learning(network, width) | _keeping(network) | _answering(network) | _serving(width) | _on_ray(width)
+        record | _learning(network, width) | _storing(network) | _predicting(network) | _serving(width) | _on_ray(width)
     )
 
 
 def _learning(network: crwn.NeuroModNet, width: int) -> dict[str, float]:
     stack = stack_size(max(784, width))
-    given = [TaskRows(name, rows, 10) for name, rows in tasks(stack, 2000).items()]
+    given = [PreparedTask(name, rows, range(10)) for name, rows in tasks(stack, 2000).items()]
     train(network, given, crwn.Recipe(batches=3), seed=0)
     began = time.process_time()
     train(network, given, crwn.Recipe(batches=30), seed=0)
     return {"stack": stack, "core_seconds_per_task_batch": (time.process_time() - began) / 30 / stack}
 
 
-def _keeping(network: crwn.NeuroModNet, count: int = 3000) -> dict[str, float]:
+def _storing(network: crwn.NeuroModNet, count: int = 3000) -> dict[str, float]:
     made = fingerprint(network)
     draw = torch.Generator().manual_seed(0)
     shapes = {name: value.shape for name, value in context_tensors(network).items()}
@@ -76,7 +76,7 @@ def _keeping(network: crwn.NeuroModNet, count: int = 3000) -> dict[str, float]:
         return Context(f"customer {i:09d}", tensors, tuple(range(10)), made, now(), {"rows": 1000})
 
     contexts = [context(i) for i in range(count)]
-    found: dict[str, float] = {"numbers_per_task": contexts[0].numbers}
+    found: dict[str, float] = {"params_per_task": contexts[0].params}
     for store in ("float32", "float16", "int8"):
         found[f"bytes_{store}"] = len(contexts[0].to_bytes(store))
     with tempfile.TemporaryDirectory() as folder:
@@ -95,8 +95,8 @@ def _keeping(network: crwn.NeuroModNet, count: int = 3000) -> dict[str, float]:
     return found
 
 
-def _answering(network: crwn.NeuroModNet) -> dict[str, float]:
-    """Seconds of a batch whose rows all have tasks of their own: `fixed + rows * each`."""
+def _predicting(network: crwn.NeuroModNet) -> dict[str, float]:
+    """Return the seconds of a batch whose rows all have tasks of their own: `fixed + rows * each`."""
     times: dict[int, float] = {}
     for rows in (8, 256):
         stack = {name: torch.randn(rows, *value.shape) for name, value in context_tensors(network).items()}
@@ -111,7 +111,7 @@ def _answering(network: crwn.NeuroModNet) -> dict[str, float]:
 
 
 def _serving(width: int, connections: int = 64, taken: float = 4.0) -> dict[str, float]:
-    """Seconds of the processor that the service spends on one HTTP request of one row, tasks mixed."""
+    """Return processor seconds that the service spends on one HTTP request of one row, tasks mixed."""
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder) / "model", width, "gaussian", 256)
@@ -122,13 +122,13 @@ def _serving(width: int, connections: int = 64, taken: float = 4.0) -> dict[str,
             load = Load(ours.recv(), 256)
             asyncio.run(load.run(4, 1.0))
             before = psutil.Process(process.pid).cpu_times()
-            answered = asyncio.run(load.run(connections, taken))
+            served = asyncio.run(load.run(connections, taken))
             after = psutil.Process(process.pid).cpu_times()
         finally:
             process.terminate()
             process.join(30)
     spent = after.user + after.system - before.user - before.system
-    return {"request_core_seconds": spent / answered["requests"]}
+    return {"request_core_seconds": spent / served["requests"]}
 
 
 def _on_ray(width: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,27 +16,23 @@ import numpy as np
 Costs = dict[str, Any]
 
 
-def _said(value: Any, text: str) -> Any:
-    return field(default=value, metadata={"text": text})
-
-
 @dataclass(frozen=True)
 class Assumed:
-    """What is assumed, not measured."""
+    """What is assumed, not measured; scripts/scale_page.py has the words of each field."""
 
-    batches: int = _said(1000, "batches to learn a task (the paper's)")
-    days: float = _said(30.0, "days in which all tasks are to be learned")
-    cores: int = _said(16, "cores of a machine")
-    machine_hour: float = _said(0.60, "dollars for a machine for an hour")
-    disk_month: float = _said(0.10, "dollars for a gigabyte of replicated disk for a month")
-    busy: float = _said(0.6, "share of a server's time that requests may take, so that they need not wait")
-    hit: float = _said(0.95, "share of requests whose context a server has in memory")
-    bank_bytes: float = _said(8e12, "bytes that one PostgreSQL server keeps")
-    driver_busy: float = _said(0.5, "share of a Ray driver's time that handing out work may take")
+    batches: int = 1000  # batches to learn a task (the paper's)
+    days: float = 30.0  # days in which all tasks are to be learned
+    cores: int = 16  # cores of a machine
+    machine_hour: float = 0.60  # dollars for a machine for an hour
+    disk_month: float = 0.10  # dollars for a gigabyte of replicated disk for a month
+    busy: float = 0.6  # share of a server's time that requests may take, so that they need not wait
+    hit: float = 0.95  # share of requests whose context a server has in memory
+    bank_bytes: float = 8e12  # bytes that one PostgreSQL server keeps
+    driver_busy: float = 0.5  # share of a Ray driver's time that handing out work may take
 
 
 def plan(costs: Costs, tasks: float, requests: float, assumed: Assumed) -> dict[str, float]:
-    """Machines, storage and money for this many tasks and requests a second."""
+    """Return machines, storage and money for this many tasks and requests a second."""
     learn_seconds = assumed.batches * costs["core_seconds_per_task_batch"]
     core_hours = tasks * learn_seconds / 3600
     learning_machines = math.ceil(core_hours / (assumed.days * 24 * assumed.cores))
@@ -63,11 +59,16 @@ def plan(costs: Costs, tasks: float, requests: float, assumed: Assumed) -> dict[
     }
 
 
+def params_per_task(costs: Costs) -> float:
+    """Return the parameters of a context; records of before have the key `numbers_per_task`."""
+    return float(costs["params_per_task"] if "params_per_task" in costs else costs["numbers_per_task"])
+
+
 def limits(costs: Costs, assumed: Assumed) -> list[dict[str, Any]]:
-    """What breaks, and at how many tasks; the first comes first."""
+    """Return what is no longer enough, and from how many tasks on, in that order."""
     learn_seconds = assumed.batches * costs["core_seconds_per_task_batch"]
     month = assumed.days * 86400
-    context = costs["numbers_per_task"] * 4
+    context = params_per_task(costs) * 4
     found = [
         ("all contexts in the memory of one server of 64 GB", 64e9 / context, "keep the used ones: `resident=`"),
         ("one core learns all in the time given", month / learn_seconds, "more cores: `--engine ray`"),

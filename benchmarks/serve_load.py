@@ -3,7 +3,7 @@
     python benchmarks/serve_load.py --seconds 10 --json record.json
 
 A service with FC networks is started in a process of its own; a client here keeps 1, 32 and 256 connections busy, each
-request one row of another task. Then the model's own time per row is compared: 64 connections answered together, and
+request one row of another task. Then the model's own time per row is compared: 64 connections predicted together, and
 the same rows one at a time.
 """
 
@@ -14,7 +14,6 @@ import asyncio
 import json
 import multiprocessing
 import random
-import shlex
 import sys
 import tempfile
 import time
@@ -23,21 +22,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from crwn.experiments.surroundings import machine, versions
+from write_record import write_record
 
 
 def make_model(folder: Path, size: int, weights: str, tasks: int) -> None:
-    """A model folder with contexts of random numbers: the time to answer does not depend on what they say."""
+    """Writes a model folder with random contexts: their values do not change how long a prediction takes."""
     import torch
 
     from crwn import Learner, NeuroModNet
-    from crwn.context import Context
+    from crwn.contexts import Context
+    from crwn.layers import context_tensors
 
     model = NeuroModNet(in_features=784, hidden=(size, size), classes=10, seed=0, weights=weights)
     with Learner(model, bank=folder) as learner:
         generator = torch.Generator().manual_seed(0)
-        start = learner._start
+        start = context_tensors(model)
         learner.bank.put_many(
             Context(
                 f"task {i:04}",
@@ -50,7 +49,7 @@ def make_model(folder: Path, size: int, weights: str, tasks: int) -> None:
 
 
 def serve(folder: str, threads: int, pipe: Connection) -> None:
-    """The service's process."""
+    """Run the service; the target of its process."""
     import torch
 
     from crwn.learner import Learner
@@ -62,7 +61,7 @@ def serve(folder: str, threads: int, pipe: Connection) -> None:
 
 
 class Load:
-    """Connections of plain HTTP/1.1 that ask, wait for the answer, and ask again."""
+    """Connections of plain HTTP/1.1 that send a request, wait for the response, and send the next."""
 
     def __init__(self, address: str, tasks: int) -> None:
         host, port = address.removeprefix("http://").rstrip("/").split(":")
@@ -76,11 +75,11 @@ class Load:
         return f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data
 
     async def run(self, connections: int, seconds: float) -> dict[str, float]:
-        """Waiting times of all requests answered in this time."""
+        """Return waiting times of all requests served in this time."""
         times: list[float] = []
         until = time.perf_counter() + seconds
 
-        async def ask(number: int) -> None:
+        async def send(number: int) -> None:
             choose = random.Random(number)
             reader, writer = await asyncio.open_connection(self.host, self.port)
             try:
@@ -99,7 +98,7 @@ class Load:
                 writer.close()
 
         began = time.perf_counter()
-        await asyncio.gather(*(ask(i) for i in range(connections)))
+        await asyncio.gather(*(send(i) for i in range(connections)))
         passed = time.perf_counter() - began
         p50, p99 = np.percentile(times, [50, 99]) * 1000
         return {
@@ -143,7 +142,7 @@ def run(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
             before = counters(address)
             found[str(connections)] = asyncio.run(load.run(connections, given.seconds))
             found[str(connections)] |= model_time(before, counters(address))
-            print(connections, found[str(connections)], flush=True)
+            print(connections, found[str(connections)], file=sys.stderr, flush=True)
         return found
     finally:
         process.terminate()
@@ -167,9 +166,6 @@ def main() -> None:
         "weights": given.weights,
         "tasks": given.tasks,
         "threads": given.threads,
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(given.threads),
-        "versions": versions(),
         "connections": found,
     }
     if {"1", "64"} <= found.keys():
@@ -179,10 +175,7 @@ def main() -> None:
             "model_cpu_per_row": round(one["model_cpu_ms_per_row"] / many["model_cpu_ms_per_row"], 2),
             "requests_per_second": round(many["requests_per_second"] / one["requests_per_second"], 2),
         }
-    text = json.dumps(record, indent=2)
-    print(text)
-    if given.json:
-        given.json.write_text(text + "\n")
+    write_record(record, given.json)
 
 
 if __name__ == "__main__":

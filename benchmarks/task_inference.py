@@ -3,19 +3,16 @@
     python benchmarks/task_inference.py permuted-mnist --tasks 100 --size 1024 --batches 1000 --json record.json
 
 "sketch" tries only the contexts whose own rows were most like the group, "one-shot" those that gradients of a mixture
-of all contexts point to. Some tasks of the scenario are left unlearned: how often "none of these" is said of them, and
-of learned ones, is counted too. `--cost-tasks` measures the time with that many contexts (learned ones with noise).
-`--supsup` takes a finished run of SupSup on the same scenario and asks its masks about the same groups, in the ways its
-authors describe: one gradient of the superposed masks, and halving by such gradients.
+of all contexts point to. Some tasks of the scenario are left unlearned: how often these, and learned ones, are rejected
+as none of the known tasks is counted too. `--cost-tasks` measures the time with that many contexts (learned ones with
+noise). `--supsup` takes a finished run of SupSup on the same scenario and infers the task of the same groups from its
+masks, in the ways its authors describe: one gradient of the superposed masks, and halving by such gradients.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
-import shlex
 import statistics
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,16 +20,17 @@ from typing import Any
 
 import numpy as np
 import torch
+from run_states import require_states
 from torch import Tensor
+from write_record import write_record
 
 from crwn import Learner, NeuroModNet, make_scenario
-from crwn.context import Context
-from crwn.experiments.reopened import relearned
-from crwn.experiments.surroundings import machine, versions
-from crwn.inference import none_fits
-from crwn.methods.superposed_masks import SuperposedMasks
-from crwn.methods.supsup import SupSup
-from crwn.rows import named_generator
+from crwn.contexts import Context
+from crwn.errors import ConfigError
+from crwn.experiments.reopen import relearned
+from crwn.layers.weights import named_generator
+from crwn.learner.task_inference import none_fits
+from crwn.methods.supsup import SuperposedMasks, SupSup
 from crwn.scenarios import Scenario, Task
 
 GROUPS = (1, 4, 16, 64)
@@ -40,11 +38,11 @@ METHODS = ("exhaustive", "auto", "sketch", "one-shot")
 
 
 def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], trials: int, keep: int) -> dict[str, Any]:
-    """Share of right answers by group size and method, over groups drawn from all learned tasks' test rows."""
+    """Return how often the task is right by group size and method, over groups of all learned tasks' test rows."""
     found: dict[str, Any] = {}
     for size in GROUPS:
         right = dict.fromkeys(METHODS, 0)
-        strange = 0
+        rejected = 0
         random = named_generator("groups", size)
         for _ in range(trials):
             task, rows = _group(scenario, learned, size, random)
@@ -52,9 +50,9 @@ def accuracies(learner: Learner, scenario: Scenario, learned: Sequence[int], tri
                 ranking = learner.infer_task(rows, method=method, keep=keep)  # type: ignore[arg-type]
                 right[method] += ranking[0].task == task.name
                 if method == "auto":
-                    strange += bool(none_fits(ranking))
+                    rejected += bool(none_fits(ranking))
         found[str(size)] = {method: round(100 * right[method] / trials, 2) for method in METHODS}
-        found[str(size)]["none said of learned tasks"] = round(100 * strange / trials, 2)
+        found[str(size)]["none said of learned tasks"] = round(100 * rejected / trials, 2)
     return found
 
 
@@ -64,7 +62,7 @@ def _group(scenario: Scenario, among: Sequence[int], size: int, random: np.rando
 
 
 def supsup(run: Path, scenario: Scenario, learned: Sequence[int], trials: int) -> dict[str, Any]:
-    """Share of right answers that SupSup's masks give for the same groups."""
+    """Return how often SupSup's masks give the right task for the same groups."""
     method, known = _supsup_of(run)
     tasks = [scenario[i] for i in learned]
     missing = [task.name for task in tasks if task.name not in known]
@@ -91,16 +89,16 @@ def _supsup_of(run: Path) -> tuple[SupSup, set[str]]:
     return bench.method, set(bench.method.contexts)
 
 
-def strangers(learner: Learner, scenario: Scenario, left_out: Sequence[int], trials: int) -> dict[str, float]:
-    """How often "none of these" is said of tasks that were never learned, percent by group size."""
+def unlearned(learner: Learner, scenario: Scenario, left_out: Sequence[int], trials: int) -> dict[str, float]:
+    """Return how often tasks that were never learned are rejected, percent by group size."""
     found = {}
     for size in GROUPS:
-        said = 0
+        rejected = 0
         random = named_generator("strangers", size)
         for _ in range(trials):
             _, rows = _group(scenario, left_out, size, random)
-            said += bool(none_fits(learner.infer_task(rows)))
-        found[str(size)] = round(100 * said / trials, 2)
+            rejected += bool(none_fits(learner.infer_task(rows)))
+        found[str(size)] = round(100 * rejected / trials, 2)
     return found
 
 
@@ -154,8 +152,13 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="write the record here")
     given = parser.parse_args()
+    try:
+        if given.supsup:
+            require_states(given.supsup)
+    except ConfigError as error:
+        raise SystemExit(f"error: {error}") from None
 
-    # Rotations are whole circles: every few tasks one is left out, so that strangers lie between learned ones.
+    # Rotations are whole circles: every few tasks one is left out, so that unlearned tasks lie between learned ones.
     every = make_scenario(given.scenario, seed=0, tasks=given.tasks + given.left_out)
     spacing = len(every) / max(1, given.left_out)
     left_out = sorted({int(i * spacing + spacing / 2) for i in range(given.left_out)})
@@ -178,20 +181,13 @@ def main() -> None:
         "batches": given.batches,
         "trials": given.trials,
         "keep": given.keep,
-        "command": shlex.join(["python", *sys.argv]),
-        "machine": machine(torch.get_num_threads()),
-        "versions": versions(),
         "seconds_learning": round(learning, 1),
         "right_percent": accuracies(learner, every, learned, given.trials, given.keep),
-        "none_said_of_strangers_percent": strangers(learner, every, left_out, given.trials) if left_out else None,
+        "none_said_of_strangers_percent": unlearned(learner, every, left_out, given.trials) if left_out else None,
         "supsup_right_percent": supsup(given.supsup, every, learned, given.trials) if given.supsup else None,
         "milliseconds": {str(count): cost(learner, every, count) for count in sorted({len(learned), given.cost_tasks})},
     }
-    text = json.dumps(record, indent=2)
-    print(text)
-    if given.json:
-        given.json.parent.mkdir(parents=True, exist_ok=True)
-        given.json.write_text(text + "\n")
+    write_record(record, given.json)
 
 
 if __name__ == "__main__":

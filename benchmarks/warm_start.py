@@ -15,10 +15,10 @@ from pathlib import Path
 import torch
 
 import crwn
-from crwn.prediction import accuracy, predict_logits
-from crwn.rows import Rows
+from crwn.data.dataset import Rows
 from crwn.scenarios import Scenario, Task
 from crwn.training import Step
+from crwn.training.evaluation import accuracy, predict_logits
 
 
 class Curve:
@@ -66,7 +66,7 @@ def compare(scenario: Scenario, *, width: int, batches: int, every: int, rows: i
     for name, start in (("cold", None), ("warm", "nearest")):
         learner = crwn.Learner(model)
         for task in scenario:
-            curve = Curve(learner, task.test.select(torch.arange(rows)), every)
+            curve = Curve(learner, task.test.select(torch.arange(min(rows, len(task.test)))), every)
             learn(learner, task, curve, batches, start)
             curves[name].append(curve)
     return curves

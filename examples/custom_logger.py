@@ -1,6 +1,6 @@
-"""Any logger is a callback: what W&B or MLflow take is the five lines of `Logger`, here writing to a plain file.
+"""A custom logger is a callback: `Logger` writes the losses of every step to a text file.
 
-For W&B put `wandb.log({...}, step=step.step)` in place of the print, for MLflow `mlflow.log_metrics({...}, step.step)`.
+For W&B replace the print by `wandb.log({...}, step=step.step)`, for MLflow by `mlflow.log_metrics({...}, step.step)`.
 """
 
 import sys

@@ -1,6 +1,6 @@
-"""A method of one's own: frozen random weights, and biases that every task learns.
+"""A custom method: frozen random weights, and biases that every task learns.
 
-Register it and it runs like any other (docs/your-own-method.md says how):
+Registered as docs/custom-method.md describes, it runs like any other method:
 
     crwn run rotated-digits biases --tasks 4
 """
@@ -12,16 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crwn import methods
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
+from crwn.layers.weights import Gaussian
 from crwn.methods import Counts, Independent, published_recipe
 from crwn.methods.networks import width
-from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
-from crwn.weights import Gaussian
+from crwn.training.recipe import Recipe
 
 
 class BiasNet(nn.Module):
-    """`y = R2 relu(R1 x + b1) + b2`: parameters belong to the task, buffers are shared and stay as they are."""
+    """`y = R2 relu(R1 x + b1) + b2`: parameters belong to the task, buffers are shared and frozen."""
 
     def __init__(self, features: int, hidden: int, classes: int, *, gain: float, seed: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class BiasNet(nn.Module):
 
 
 class Biases(Independent):
-    """Tasks that never touch each other: stacking, state and predictions come with `Independent`."""
+    """Tasks are independent of each other: `Independent` implements stacking, state and predictions."""
 
     name = "biases"
     sizes = ("512", "2048")
@@ -61,5 +61,5 @@ class Biases(Independent):
         return 8
 
     def counts(self, tasks: int) -> Counts:
-        own = learned_numbers(self.model)
-        return Counts(own, own, 4 * own, "biases as float32; frozen weights come from the seed")
+        count = learned_parameters(self.model)
+        return Counts(count, count, 4 * count, "biases as float32; frozen weights come from the seed")

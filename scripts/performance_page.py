@@ -1,19 +1,22 @@
-"""docs/performance.md from records: `python -m crwn.bench.performance_page results/bench docs/performance.md`."""
+"""Write docs/performance.md and its plots from the records under results/bench.
+
+python scripts/performance_page.py [RECORDS [PAGE]]
+"""
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from crwn._utils import write_whole
 from crwn.bench.record import BENCHMARKS
-from crwn.files import write_whole
 from crwn.report.style import COLOURS, saved
 from crwn.report.tables import aligned
 
+ROOT = Path(__file__).resolve().parents[1]
 TITLES = {
     "training": "Learning a task",
     "convolution": "Learning images",
@@ -25,17 +28,17 @@ WORDS = {
     "training": (
         "The paper-style implementation is written for this comparison from the paper's text: fully connected layers "
         "as 1x1 convolutions whose modulated kernels are built in every forward pass, autograd through the kernel, "
-        "every image turned by Pillow in a DataLoader (with the number of workers, 0 or 2, that is faster here), one "
-        "task at a time. Ours learns as many tasks at once as a rule of sizes says, in one process with all cores or "
+        "every image rotated by Pillow in a DataLoader (with the number of workers, 0 or 2, that is faster here), one "
+        "task at a time. Ours learns as many tasks at once as a rule of sizes allows, in one process with all cores or "
         "in one process for each core, whichever is faster here. Both are measured on the batches stated and "
         "extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches count for "
-        "neither. `roofline` figures say which share of this machine's own `torch.mm` speed a training step "
-        "reaches, everything else in the step included; `_passes` leaves data and optimiser out."
+        "neither. `roofline` figures are the share of this machine's own `torch.mm` speed that a training step "
+        "reaches, everything else in the step included; `_passes` leaves data and optimizer out."
     ),
     "convolution": (
         "One step of Adam on 128 images of 32 x 32 through the reduced ResNet-18 (10 channels in the first stage). The "
         "dense network is the same one with ordinary convolutions, all of whose weights are trained. A value of 0.95 "
-        "against it says that a step of NeuroModNet costs 1.05 of its step. The methods of the paper are those of "
+        "against it means that a step of NeuroModNet costs 1.05 of its step. The methods of the paper are those of "
         "this package, which scale or mask the kernel, not the images: the paper's BatchE took longer."
     ),
     "mixed": (
@@ -59,13 +62,13 @@ AXES = {
 
 
 def write_page(records: Path, page: Path) -> None:
-    """The page and its pictures, every figure from a record."""
+    """Write the page and its pictures, every figure from a record."""
     parts = [
         "# Performance",
-        f"This page is made from the records under `{records.as_posix()}` by `python -m crwn.bench.performance_page`; "
-        "do not edit it. Every figure is a ratio of two things measured in turns in one run, so that what else the "
-        "machine did met both: the median over the rounds, with the smallest and largest. Larger is better for crwn, "
-        "except for exponents.",
+        "This page is made from the records under `results/bench` by `python scripts/performance_page.py`; "
+        "do not edit it. Every figure is a ratio of two things measured in turns in one run, so that other load slows "
+        "both: the median over the rounds, with the smallest and largest. Larger is better for crwn, except for "
+        "exponents.",
     ]
     for name in BENCHMARKS:
         record = _read(records / f"{name}.json")
@@ -102,32 +105,32 @@ def _figures(record: dict[str, Any]) -> str:
 
 
 def _of(detail: dict[str, Any]) -> str:
-    """What a figure was made from, in words."""
-    said = []
+    """Return what a figure was made from, in words."""
+    parts = []
     for unit in ("seconds", "bytes"):
         if f"{unit}_theirs" in detail:
             theirs, ours = detail[f"{unit}_theirs"], detail[f"{unit}_ours"]
             if unit == "seconds":
-                said.append(f"{_seconds(theirs)} / {_seconds(ours)}")
+                parts.append(f"{_seconds(theirs)} / {_seconds(ours)}")
             else:
-                said.append(f"{theirs:,} / {ours:,} bytes")
+                parts.append(f"{theirs:,} / {ours:,} bytes")
     if "stack" in detail:
-        said.append(f"stack of {detail['stack']}")
+        parts.append(f"stack of {detail['stack']}")
     if "batches_measured" in detail:
         counts = detail["batches_measured"]
         some = counts.items() if isinstance(counts, dict) else [("", counts)]
-        said.append("batches measured: " + ", ".join(f"{who} {count}".strip() for who, count in some))
+        parts.append("batches measured: " + ", ".join(f"{who} {count}".strip() for who, count in some))
     if "workers" in detail:
-        said.append(f"theirs with {detail['workers']}")
+        parts.append(f"theirs with {detail['workers']}")
     if "ours" in detail:
-        said.append(f"ours in {detail['ours']}")
+        parts.append(f"ours in {detail['ours']}")
     if "peak_gigaflops" in detail:
-        said.append(f"torch.mm at {detail['peak_gigaflops']:.0f} Gflop/s")
+        parts.append(f"torch.mm at {detail['peak_gigaflops']:.0f} Gflop/s")
     if "rows_a_second" in detail:
-        said.append(f"{detail['rows_a_second']:,.0f} rows/s")
+        parts.append(f"{detail['rows_a_second']:,.0f} rows/s")
     if "sizes" in detail:
-        said.append("sizes " + ", ".join(f"{size:,}" for size in detail["sizes"]))
-    return "; ".join(said)
+        parts.append("sizes " + ", ".join(f"{size:,}" for size in detail["sizes"]))
+    return "; ".join(parts)
 
 
 def _made_by(record: dict[str, Any]) -> str:
@@ -155,7 +158,7 @@ def _plots(record: dict[str, Any], folder: Path) -> str:
 
 
 def _paint(figure: Any, details: dict[str, Any]) -> bool:
-    """Training on the left, mixed prediction on the right."""
+    """Draw training on the left, mixed prediction on the right."""
     panels = figure.subplots(1, 2)
     for axes, names, title in (
         (panels[0], ("tasks", "width_gaussian", "width_hadamard"), "time of a training step"),
@@ -179,7 +182,7 @@ def _paint(figure: Any, details: dict[str, Any]) -> bool:
 
 
 def _profile(record: dict[str, Any]) -> list[str]:
-    """A table of shares, and a sentence on each limit."""
+    """Return a table of shares, and a sentence on what limits each loop."""
     loops: dict[str, dict[str, Any]] = record["profile"]
     parts = list(next(iter(loops.values()))["shares"])
     rows = [
@@ -197,31 +200,32 @@ def _profile(record: dict[str, Any]) -> list[str]:
 
 
 def _search(path: Path) -> list[str]:
-    """The best candidates at every size, from the search's record."""
+    """Return the best candidates at every size, from the search's record."""
     lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.endswith("}")]
     rows = []
-    for numbers in sorted({line["numbers"] for line in lines}):
-        some = sorted((one for one in lines if one["numbers"] == numbers), key=lambda one: -float(one["accuracy"]))
+    for params in sorted({line["numbers"] for line in lines}):
+        some = sorted((one for one in lines if one["numbers"] == params), key=lambda one: -float(one["accuracy"]))
         base = next((one for one in some if not one["changed"]), None)
         shown = some[:3] + ([base] if base is not None and base not in some[:3] else [])
         for one in shown:
             changed = ", ".join(f"{key} {value}" for key, value in one["changed"].items()) or "nothing: the start"
             rows.append([f"{one['learned']:,}", f"{one['accuracy']:.2f}", f"{one['seconds']:.1f}", changed])
     words = (
-        f"{len(lines)} candidates on Rotation-MNIST tasks 0-2, 1,000 batches of 128, judged on 10,000 training images "
-        "held out; the test set was not read. The best three of each size, and the start of the search."
+        f"{len(lines)} candidates on Rotation-MNIST tasks 0-2, 1,000 batches of 128, evaluated on 10,000 held-out "
+        "training images; the test set was not read. The best three of each size, and the start of the search."
     )
-    head = ["learned numbers", "accuracy", "seconds a task", "changed against Hadamard, ReLU, RMSprop 0.02 cosine"]
+    head = ["parameters per task", "accuracy", "seconds a task", "changed against Hadamard, ReLU, RMSprop 0.02 cosine"]
     return [words, aligned(head, rows), "Made by `python benchmarks/recipe_search.py`."]
 
 
-def main(arguments: Sequence[str]) -> int:
-    if len(arguments) != 2:
-        print("usage: python -m crwn.bench.performance_page RECORDS PAGE", file=sys.stderr)
-        return 2
-    write_page(Path(arguments[0]), Path(arguments[1]))
-    return 0
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=Path, nargs="?", default=ROOT / "results" / "bench", help="folder of records")
+    parser.add_argument("page", type=Path, nargs="?", default=ROOT / "docs" / "performance.md", help="page to write")
+    given = parser.parse_args()
+    write_page(given.records, given.page)
+    print(f"wrote {given.page.name}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

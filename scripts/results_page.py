@@ -1,45 +1,52 @@
-"""docs/results.md, made from committed records: `python -m crwn.report.results_page results docs/results.md`."""
+"""Write docs/results.md, its figures and results/tables from the records under results/.
+
+python scripts/results_page.py [RECORDS [PAGE]]
+"""
 
 from __future__ import annotations
 
-import json
-import sys
+import argparse
 from collections import Counter
 from pathlib import Path
 
+from crwn._utils import write_whole
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.suite import SUITES, Filled, fill_best, load_suite
-from crwn.files import write_whole
 from crwn.report.figures import draw_all
 from crwn.report.pretrained import comparison
 from crwn.report.schedules import equal_schedules
-from crwn.report.tables import as_csv, suite_latex, suite_text
+from crwn.report.suite_tables import as_csv, suite_latex, suite_text
 
+ROOT = Path(__file__).resolve().parents[1]
 CAPTIONS = {
     "accuracy-per-task": "Test accuracy of each task after learning all",
-    "accuracy-and-numbers": "Average accuracy against learned numbers per task; hollow marks are the paper's",
+    "accuracy-and-parameters": "Average accuracy against parameters per task; hollow marks are the paper's",
     "accuracy-and-seconds": "Average accuracy against the seconds of the quickest task",
-    "forgetting": "Methods that share trained weights, beside one that does not: accuracy of each task at the end",
+    "forgetting": "Methods that share trained weights, and one that does not: accuracy of each task at the end",
     "pretrained": "Pretrained mode against random weights, task by task",
     "ablation": "What local and global modulation contribute",
     "accuracy-matrix": "Accuracy of every task so far after learning each task",
 }
 
 
-def write_page(records: Path, page: Path) -> None:
-    """Tables beside the page's figures, from the most complete records of every cell."""
+def write_page(records: Path, page: Path, *, tables: Path | None = None) -> None:
+    """Write the page from the most complete records of every cell, and its figures beside it.
+
+    Args:
+        tables: where the tables are written as CSV and LaTeX; `tables/` among the records by default.
+    """
     figures = page.parent / "figures"
-    tables = records / "tables"
+    tables = tables or records / "tables"
     tables.mkdir(parents=True, exist_ok=True)
     parts = [
         "# Results",
-        "This page is made from the records under `results/` by `python -m crwn.report.results_page`; do not edit it. "
-        "Every record is a run folder, without its `state/` but for Split-CIFAR100: `config.json` (versions, machine, "
-        "threads, stack size, the command that repeats it), `metrics.jsonl` (a line per task) and `result.json`.",
+        "This page is made from the records under `results/` by `python scripts/results_page.py`; do not edit it. "
+        "Every record is a run folder: `config.json` (versions, machine, threads, stack size, the command that repeats "
+        "it), `metrics.jsonl` (a line per task) and `result.json`. `results/README.md` describes them.",
         "Accuracies are percentages on the test rows, means over tasks after the last one was learned, with the "
-        "deviation over seeds. Runs that are shorter than the paper's say so in brackets, and so does a single seed.",
+        "deviation over seeds. In brackets: how a run is shorter than the paper's, and where only one seed was run.",
         "Seconds are wall time of the quickest task of a run, set-up and evaluation included: machines were shared and "
-        "runs paused, and that task was disturbed least. They tell an order of magnitude; speeds are compared as "
+        "runs paused, and that task was disturbed least. They give an order of magnitude; speeds are compared as "
         "ratios measured in one run, on the page about performance.",
         _machines(records),
     ]
@@ -57,23 +64,16 @@ def write_page(records: Path, page: Path) -> None:
     parts.append("## Figures")
     for path in draw_all(records, figures):
         if path.suffix == ".png":
-            caption = next(text for start, text in CAPTIONS.items() if path.stem.startswith(start))
-            place = next(
-                (
-                    s
-                    for s in ("rotated-mnist", "permuted-mnist", "split-cifar100", "split-mini-imagenet")
-                    if s in path.stem
-                ),
-                "",
-            )
-            words = f"{caption}{f' ({place})' if place else ''}."
+            start, caption = next(item for item in CAPTIONS.items() if path.stem.startswith(item[0]))
+            of = path.stem.removeprefix(start).strip("-")
+            words = f"{caption} ({of})." if of else f"{caption}."
             parts.append(f"![{words}](figures/{path.name})\n\n{words} ([SVG](figures/{path.stem}.svg))")
     page.parent.mkdir(parents=True, exist_ok=True)
     write_whole(page, ("\n\n".join(part for part in parts if part) + "\n").encode())
 
 
 def _differences(filled: list[Filled]) -> str:
-    """How many of the cells that follow the paper's protocol agree with it."""
+    """Return how many of the cells that follow the paper's protocol agree with it, as a sentence."""
     whole = [cell for cell in filled if cell.difference is not None and not cell.unusual]
     if not whole:
         return ""
@@ -85,14 +85,14 @@ def _differences(filled: list[Filled]) -> str:
 
 
 def _below(cell: Filled) -> str:
-    said = f"{cell.cell.row.label} on {cell.cell.column.label} ({cell.difference:+.2f}"
+    text = f"{cell.cell.row.label} on {cell.cell.column.label} ({cell.difference:+.2f}"
     if cell.forgetting:
-        said += f"; right after learning {cell.right_after:.2f}"
-    return said + ")"
+        text += f"; right after learning {cell.right_after:.2f}"
+    return text + ")"
 
 
 def _machines(records: Path) -> str:
-    """On what the runs were done."""
+    """Return the machines of the runs, as a sentence."""
     seen: Counter[str] = Counter()
     for path in sorted(records.glob("*/*/seed-*/config.json")):
         record = RunFolder(path.parent).record()
@@ -107,14 +107,14 @@ def _machines(records: Path) -> str:
     return "Runs by machine: " + "; ".join(f"{count} on {name}" for name, count in seen.most_common()) + "."
 
 
-def main(arguments: list[str]) -> int:
-    if len(arguments) != 2:
-        print("usage: python -m crwn.report.results_page RECORDS PAGE", file=sys.stderr)
-        return 2
-    write_page(Path(arguments[0]), Path(arguments[1]))
-    print(json.dumps({"page": arguments[1]}))
-    return 0
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("records", type=Path, nargs="?", default=ROOT / "results", help="folder of run records")
+    parser.add_argument("page", type=Path, nargs="?", default=ROOT / "docs" / "results.md", help="page to write")
+    given = parser.parse_args()
+    write_page(given.records, given.page)
+    print(f"wrote {given.page.name}")
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

@@ -1,6 +1,6 @@
-"""Fill docs/serving.md from the records under results/bench.
+"""Fill the tables of docs/serving.md from the records under results/bench.
 
-python benchmarks/serving_page.py
+python scripts/serving_page.py
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from scale_simulation import fill, table
+from fill_page import fill
+
+from crwn.report.tables import aligned
 
 ROOT = Path(__file__).resolve().parents[1]
 BENCH = ROOT / "results" / "bench"
@@ -23,6 +25,7 @@ def read(name: str) -> dict[str, Any]:
 
 
 def bank() -> str:
+    """Return the table of a bank of a million contexts."""
     found = read("bank_million.json")
     rows = [
         ("contexts of NeuroModNet-FC256", f"{found['tasks']:,}"),
@@ -36,10 +39,11 @@ def bank() -> str:
         ("the same when resident", f"{found['batch_of_256_tasks_resident_ms']:.2f} ms"),
         ("256 rows of 256 resident tasks predicted", f"{found['predict_256_rows_of_256_tasks_ms']:.1f} ms"),
     ]
-    return table(["a bank of a million (SQLite)", ""], rows) + f"\n\n`{found['command']}`"
+    return aligned(["a bank of a million (SQLite)", ""], rows) + f"\n\n`{found['command']}`"
 
 
 def harm() -> str:
+    """Return the table of kills, damaged files and generated requests."""
     kills, damages = read("bank_kills.json"), read("damages.json")
     learning, outcomes = kills["while_learning"], damages["outcomes"]
     rows = [
@@ -55,32 +59,34 @@ def harm() -> str:
         (
             f"{damages['damages']:,} random damages of model folders and context files",
             f"{outcomes.get('refused', 0):,} refused in one line, "
-            f"{outcomes.get('unharmed', 0)} met nothing that counts, "
-            f"{outcomes.get('wrong', 0)} wrong answers, {outcomes.get('traceback', 0)} tracebacks",
+            f"{outcomes.get('unharmed', 0)} without effect, "
+            f"{outcomes.get('wrong', 0)} wrong predictions, {outcomes.get('traceback', 0)} tracebacks",
         ),
     ]
     if (BENCH / "requests.json").exists():
         requests = read("requests.json")
         rows.append(
             (
-                f"{requests['requests']:,} made-up requests to every endpoint",
-                f"{requests['answers_500']} answers of 500, no traceback, the bank whole afterwards",
+                f"{requests['requests']:,} generated requests to every endpoint",
+                f"{requests['answers_500']} responses with status 500, no traceback, the bank intact afterwards",
             )
         )
-    return table(["what was done", "what came of it"], rows)
+    return aligned(["test", "outcome"], rows)
 
 
 def store() -> str:
+    """Return the table of accuracy and bytes by how contexts are stored."""
     rows = []
     for run in read("store_accuracy.json")["runs"]:
         for kind in ("float32", "float16", "int8"):
             one = run[kind]
             rows.append((f"`{run['run']}`", kind, f"{one['accuracy']:.2f}", f"{one['bytes']:,}"))
-    return table(["run", "kept as", "mean accuracy", "bytes of a context"], rows)
+    return aligned(["run", "stored as", "mean accuracy", "bytes of a context"], rows)
 
 
 def inference() -> str:
-    parts = []
+    """Return the tables of task inference: how often it is right, and how long it takes."""
+    tables = []
     for name in ("inference_permuted.json", "inference_rotated.json"):
         if not (BENCH / name).exists():
             continue
@@ -93,21 +99,22 @@ def inference() -> str:
             for way in ("one-shot", "binary"):
                 label = f"SupSup FC{supsup['size']}, {way}"
                 rows.append((label, *(f"{supsup[group][way]:.1f}" for group in GROUPS)))
-        said = found["none_said_of_strangers_percent"]
-        if said:
-            usual = "none said of learned tasks"
-            rows.append(("none of these, said of unlearned tasks", *(f"{said[group]:.1f}" for group in GROUPS)))
-            rows.append(("none of these, said of learned tasks", *(f"{right[group][usual]:.1f}" for group in GROUPS)))
+        rejected = found["none_said_of_strangers_percent"]
+        if rejected:
+            key = "none said of learned tasks"
+            rows.append(("rejected (`none_fits`), unlearned tasks", *(f"{rejected[g]:.1f}" for g in GROUPS)))
+            rows.append(("rejected (`none_fits`), learned tasks", *(f"{right[g][key]:.1f}" for g in GROUPS)))
         head = f"{found['scenario']}, {found['tasks']} tasks, FC{found['size']}: percent right"
-        parts.append(table([head, *(f"groups of {group}" for group in GROUPS)], rows))
+        tables.append(aligned([head, *(f"groups of {group}" for group in GROUPS)], rows))
         times = found["milliseconds"]
         costs = [(way, *(f"{times[count][way]:,.1f} ms" for count in times)) for way in ways]
-        parts.append(table(["one group of 16", *(f"{int(count):,} tasks" for count in times)], costs))
-        parts.append(f"`{found['command']}`")
-    return "\n\n".join(parts)
+        tables.append(aligned(["one group of 16", *(f"{int(count):,} tasks" for count in times)], costs))
+        tables.append(f"`{found['command']}`")
+    return "\n\n".join(tables)
 
 
 def load() -> str:
+    """Return the table of requests a second against connections."""
     found = read("serve_load.json")
     rows = []
     for connections, one in found["connections"].items():
@@ -127,14 +134,18 @@ def load() -> str:
         f"FC{found['size']}, {found['weights']} weights, {found['threads']} thread for the model. "
         f"At 64 connections the model takes {ratio['model_time_per_row']:.1f} times less time per row than one by one "
         f"({ratio['model_cpu_per_row']:.1f} times less processor time), and "
-        f"{ratio['requests_per_second']:.1f} times as many requests are answered end to end."
+        f"{ratio['requests_per_second']:.1f} times as many requests are served end to end."
     )
-    return table(head, rows) + f"\n\n{words}\n\n`{found['command']}`"
+    return aligned(head, rows) + f"\n\n{words}\n\n`{found['command']}`"
+
+
+def parts() -> dict[str, str]:
+    """Return the generated parts of the page, by the name of their place."""
+    return {"bank": bank(), "harm": harm(), "store": store(), "inference": inference(), "load": load()}
 
 
 def main() -> None:
-    parts = {"bank": bank(), "harm": harm(), "store": store(), "inference": inference(), "load": load()}
-    PAGE.write_text(fill(PAGE.read_text(), parts))
+    PAGE.write_text(fill(PAGE.read_text(), parts()))
     print(f"wrote {PAGE.name}")
 
 

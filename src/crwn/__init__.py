@@ -10,18 +10,18 @@ __version__ = "0.1.0"
 # Names are imported when they are first used: `crwn --help` and `crwn.__version__` need no torch.
 _HOME = {
     "Client": "crwn.serve.client",
-    "Context": "crwn.context",
-    "ContextStack": "crwn.context",
+    "Context": "crwn.contexts",
+    "ContextStack": "crwn.contexts",
     "CRWNError": "crwn.errors",
     "FlyNet": "crwn.models",
     "Learner": "crwn.learner",
     "NeuroModNet": "crwn.models",
     "NeuroModResNet": "crwn.models",
-    "Recipe": "crwn.recipe",
-    "Rows": "crwn.rows",
+    "Recipe": "crwn.training.recipe",
+    "Rows": "crwn.data.dataset",
     "make_scenario": "crwn.scenarios",
-    "neuromodulate": "crwn.convert",
-    "open_bank": "crwn.bank",
+    "neuromodulate": "crwn.models.convert",
+    "open_bank": "crwn.contexts.bank",
 }
 
 __all__ = [
@@ -42,16 +42,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from crwn.bank import open_bank
-    from crwn.context import Context, ContextStack
-    from crwn.convert import neuromodulate
+    from crwn.contexts import Context, ContextStack
+    from crwn.contexts.bank import open_bank
+    from crwn.data.dataset import Rows
     from crwn.errors import CRWNError
     from crwn.learner import Learner
     from crwn.models import FlyNet, NeuroModNet, NeuroModResNet
-    from crwn.recipe import Recipe
-    from crwn.rows import Rows
+    from crwn.models.convert import neuromodulate
     from crwn.scenarios import make_scenario
     from crwn.serve.client import Client
+    from crwn.training.recipe import Recipe
 
 
 def __getattr__(name: str) -> Any:

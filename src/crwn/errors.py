@@ -2,7 +2,7 @@
 
 
 class CRWNError(Exception):
-    """The parent of all errors crwn raises on purpose; its text is one line meant for people."""
+    """The parent of all errors crwn raises on purpose; its text is one line for the user."""
 
 
 class DataError(CRWNError):
@@ -11,6 +11,10 @@ class DataError(CRWNError):
 
 class TaskError(CRWNError):
     """A task's name is unknown, taken, or not allowed."""
+
+
+class TaskExistsError(TaskError):
+    """A task of this name exists, and replacing it was not requested."""
 
 
 class ContextError(CRWNError):

@@ -1,4 +1,9 @@
-"""Benchmarks: how fast crwn is here, against a paper-style implementation, dense weights, loops and peers."""
+"""Benchmarks of the machine at hand: crwn against a paper-style implementation, dense networks, loops and peers.
+
+One file a benchmark of `crwn bench`; every figure is a ratio of two measurements of one run. May import:
+`integrations`, `serve`, `report`, `insight`, `experiments`, `methods`, `scenarios`, `learner`, `training`, `contexts`,
+`data`, `models`, `layers`, `_utils`, `errors`.
+"""
 
 from __future__ import annotations
 

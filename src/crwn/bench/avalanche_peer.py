@@ -13,14 +13,14 @@ from crwn.bench.measure import Figure, alternately, ratio
 from crwn.bench.paper_style import BATCH
 from crwn.bench.torchvision_wheel import define_operators
 from crwn.models import NeuroModNet
-from crwn.recipe import make_recipe
-from crwn.rows import TaskRows
 from crwn.scenarios import Scenario
-from crwn.training import train
+from crwn.training.loop import train
+from crwn.training.recipe import make_recipe
+from crwn.training.task import PreparedTask
 
 
 def measure(scenario: Scenario, width: int, *, rounds: int, quick: bool, seed: int) -> Figure | str:
-    """The figure, or why there is none."""
+    """Return the figure, or why there is none."""
     try:
         strategy_of = _avalanche()
     except ImportError as error:
@@ -32,7 +32,7 @@ def measure(scenario: Scenario, width: int, *, rounds: int, quick: bool, seed: i
     batches = -(-len(rows) // BATCH)
     model = NeuroModNet(features, (width, width), scenario.num_classes, seed=seed)
     fit = strategy_of(model, rows.inputs(slice(None)), rows.labels(slice(None)))
-    ours = [TaskRows(task.name, rows, len(task.classes))]
+    ours = [PreparedTask(task.name, rows, task.classes)]
 
     def learn() -> float:
         began = time.perf_counter()
@@ -55,7 +55,7 @@ def measure(scenario: Scenario, width: int, *, rounds: int, quick: bool, seed: i
 
 
 def _avalanche() -> Any:
-    """(model, x, y) -> a function that learns all rows once with Avalanche's Naive strategy."""
+    """Return (model, x, y) -> a function that learns all rows once with Avalanche's Naive strategy."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         define_operators()
@@ -75,7 +75,7 @@ def _avalanche() -> Any:
         def fit() -> None:
             own = copy.deepcopy(model)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # about metrics that nobody logs
+                warnings.simplefilter("ignore")  # about metrics that are not logged
                 strategy = Naive(
                     model=own,
                     optimizer=torch.optim.RMSprop(own.parameters(), lr=0.01),

@@ -1,4 +1,4 @@
-"""`crwn bench convolution`: a step of NeuroModNet's ResNet-18 against the dense network's, SupSup's and BatchE's."""
+"""`crwn bench convolution`: a step of NeuroModNet's ResNet-18 against the dense network's, SupSup's, BatchE's."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crwn.bench.measure import Figure, Side, alternately, ratio
-from crwn.compilation import find_compiler
-from crwn.convolution import TaskBatchNorm2d
+from crwn.bench.measure import Figure, Message, Side, alternately, ratio
 from crwn.data import ImageSet
+from crwn.layers.conv import TaskBatchNorm2d
+from crwn.layers.weights import named_generator
 from crwn.methods.batche import BatchE
 from crwn.methods.independent import Independent
 from crwn.methods.neuromodnet import NeuroModNetMethod
 from crwn.methods.supsup import SupSup
 from crwn.models import resnet18
-from crwn.rows import named_generator
 from crwn.scenarios.augment import crop_and_flip
 from crwn.scenarios.split import split
+from crwn.training.compilation import find_compiler
 
-Tell = Callable[[str], None]
 CLASSES = 5
 
 
@@ -39,7 +38,7 @@ FULL = Sizes(32, 128, 15, True)
 QUICK = Sizes(16, 10, 2, False)
 
 
-def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
+def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
     """All figures of `convolution`; compiled ones where there is a compiler."""
     sizes = QUICK if quick else FULL
     images = random_images(sizes.side, sizes.batch, seed=seed)
@@ -59,14 +58,14 @@ def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
     sides: dict[str, Side] = {name: training_step(make().train(), x, y) for name, make in networks.items()}
     compiled = sizes.compiled and find_compiler() is not None
     if compiled:
-        tell("convolution: compiling, which takes minutes the first time")
+        progress("convolution: compiling, which takes minutes the first time")
         for name in ("neuromodnet", "dense"):
             sides[f"{name} compiled"] = training_step(networks[name]().train(), x, y, compiled=True)
     elif sizes.compiled:
         note("no C++ compiler here: compiled steps were not measured")
     dice = named_generator("augment", seed)
     sides["augmentation"] = lambda: _discard(crop_and_flip(images.x_train, dice))
-    tell(f"convolution: measuring {', '.join(sides)}")
+    progress(f"convolution: measuring {', '.join(sides)}")
     return list(_figures(sizes, alternately(sides, sizes.rounds, warm_up=2), compiled=compiled))
 
 
@@ -103,14 +102,14 @@ def _figures(sizes: Sizes, taken: dict[str, list[float]], *, compiled: bool) -> 
 
 
 def random_images(side: int, count: int, *, seed: int) -> ImageSet:
-    """Colour images of noise in five classes: what is timed does not depend on what they show."""
+    """Return colour images of noise in five classes: the time does not depend on what they show."""
     x = torch.from_numpy(named_generator("images", seed).integers(0, 256, (count, 3, side, side), dtype="uint8"))
     y = torch.arange(count) % CLASSES
     return ImageSet("noise", tuple(range(CLASSES)), (3, side, side), x, y, x, y, (0.5,) * 3, (0.25,) * 3)
 
 
 def training_step(model: nn.Module, x: Tensor, y: Tensor, *, compiled: bool = False) -> Side:
-    """One step of Adam, as a side of a comparison."""
+    """Return one step of Adam, as a side of a comparison."""
     learned: Sequence[nn.Parameter] = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.Adam(learned, lr=1e-3)
     forward = torch.compile(model, dynamic=False) if compiled else model
@@ -125,4 +124,4 @@ def training_step(model: nn.Module, x: Tensor, y: Tensor, *, compiled: bool = Fa
 
 
 def _discard(batch: Tensor) -> None:
-    """A side gives seconds or nothing."""
+    """Return nothing: a side returns seconds or None."""

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-# A side of a comparison: does its work once and gives the seconds that count, or None for all it took.
+# A side of a comparison: works once and returns the seconds that count, or None for all it took.
 Side = Callable[[], float | None]
+# Takes a line of progress, or a note for the record.
+Message = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,7 @@ class Figure:
 
 
 def alternately(sides: Mapping[str, Side], rounds: int, *, warm_up: int = 1) -> dict[str, list[float]]:
-    """Seconds of every side in every round, one side after the other in each round.
+    """Measure every side once in each round, one after the other, and return the seconds.
 
     >>> times = alternately({"a": lambda: 2.0, "b": lambda: 1.0}, 3)
     >>> times["a"], times["b"]
@@ -46,8 +48,8 @@ def alternately(sides: Mapping[str, Side], rounds: int, *, warm_up: int = 1) -> 
     for turn in range(-warm_up, rounds):
         for name, side in sides.items():
             began = time.perf_counter()
-            said = side()
-            seconds = time.perf_counter() - began if said is None else said
+            own = side()
+            seconds = time.perf_counter() - began if own is None else own
             if turn >= 0:
                 taken[name].append(seconds)
     return taken
@@ -56,7 +58,7 @@ def alternately(sides: Mapping[str, Side], rounds: int, *, warm_up: int = 1) -> 
 def ratio(
     name: str, what: str, *, slower: Sequence[float], faster: Sequence[float], facts: Mapping[str, Any] | None = None
 ) -> Figure:
-    """How many times longer the first takes than the second, round by round, so that slow rounds meet both.
+    """Return how many times longer the first takes than the second, round by round: a slow round slows both.
 
     >>> figure = ratio("training.x", "x", slower=[4.0, 6.0, 9.0], faster=[2.0, 2.0, 2.0])
     >>> figure.value, figure.spread
@@ -70,7 +72,7 @@ def ratio(
 def exponent(
     name: str, what: str, sizes: Sequence[float], rounds: Sequence[Sequence[float]], *, facts: Mapping[str, Any]
 ) -> Figure:
-    """The slope of log(time) over log(size): 1 grows in proportion, 0 does not grow; fitted round by round.
+    """Return the slope of log(time) over log(size), fitted round by round: 1 is growth in proportion, 0 is none.
 
     >>> figure = exponent("scaling.x", "x", [1, 2, 4], [[1.0, 4.0, 16.0]], facts={})
     >>> round(figure.value, 6)
@@ -83,6 +85,15 @@ def exponent(
         "seconds": [statistics.median([one[i] for one in rounds]) for i in range(len(sizes))],
     }
     return Figure(name, statistics.median(slopes), (min(slopes), max(slopes)), what, {**points, **facts})
+
+
+def middle(values: Sequence[float]) -> float:
+    """Return the median, the upper one of two.
+
+    >>> middle([3.0, 1.0, 2.0]), middle([1.0, 2.0])
+    (2.0, 2.0)
+    """
+    return sorted(values)[len(values) // 2]
 
 
 def _slope(x: Sequence[float], y: Sequence[float]) -> float:

@@ -1,27 +1,25 @@
-"""`crwn bench memory`: bytes a task takes, frozen weights in memory, and the most memory that training holds."""
+"""`crwn bench memory`: bytes of a task, frozen weights in memory, and the peak memory of training."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
-from crwn.bench.measure import Figure
+from crwn.bench.measure import Figure, Message, middle
 from crwn.bench.paper_style import BATCH, PaperStyleNet
-from crwn.context import Context
+from crwn.contexts import Context
+from crwn.data.dataset import Rows
 from crwn.errors import CRWNError
-from crwn.experiments.surroundings import peak_memory
+from crwn.experiments.environment import peak_memory
 from crwn.layers import context_tensors
 from crwn.models import NeuroModNet
-from crwn.recipe import make_recipe
-from crwn.rows import Rows, TaskRows
-from crwn.training import train
-
-Tell = Callable[[str], None]
+from crwn.training.loop import train
+from crwn.training.recipe import make_recipe
+from crwn.training.task import PreparedTask
 
 
 @dataclass(frozen=True)
@@ -37,7 +35,7 @@ FULL = Sizes(784, 10, 256, 4096, 3)
 QUICK = Sizes(16, 3, 8, 32, 1)
 
 
-def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
+def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
     """All figures of `memory`: theirs over ours, larger is better."""
     sizes = QUICK if quick else FULL
     figures = []
@@ -49,13 +47,13 @@ def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
             own = len(context.to_bytes(store))
             what = f"bytes of one trained FC{sizes.small} network over those of a task's context, FC{width} as {store}"
             figures.append(_figure(f"bytes_{name}_{store}", what, [network], [own], width))
-    tell("memory: frozen weights")
+    progress("memory: frozen weights")
     dense = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed)
     hadamard = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed, weights="hadamard")
     what = "bytes of the frozen weights in memory: dense over Hadamard"
     figures.append(_figure("frozen_fc4096", what, [_bytes(dense)], [_bytes(hadamard)], sizes.wide))
     del dense, hadamard
-    tell("memory: training, each in a process of its own")
+    progress("memory: training, each in a process of its own")
     kinds = ("nothing", "hadamard", "gaussian", "paper_style")
     peaks: dict[str, list[int]] = {kind: [] for kind in kinds}
     for _ in range(sizes.rounds):
@@ -70,10 +68,9 @@ def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
 
 
 def _figure(name: str, what: str, theirs: list[int], ours: list[int], width: int) -> Figure:
-    each = sorted(a / b for a, b in zip(theirs, ours, strict=True))
-    middle = len(each) // 2
-    facts = {"width": width, "bytes_theirs": sorted(theirs)[middle], "bytes_ours": sorted(ours)[middle]}
-    return Figure(f"memory.{name}", each[middle], (each[0], each[-1]), what, facts)
+    each = [a / b for a, b in zip(theirs, ours, strict=True)]
+    facts = {"width": width, "bytes_theirs": int(middle(theirs)), "bytes_ours": int(middle(ours))}
+    return Figure(f"memory.{name}", middle(each), (min(each), max(each)), what, facts)
 
 
 def _bytes(model: nn.Module) -> int:
@@ -81,7 +78,7 @@ def _bytes(model: nn.Module) -> int:
 
 
 def _peak(kind: str, sizes: Sizes, seed: int) -> int:
-    """The most bytes a process held that learned one task for three batches."""
+    """Return the peak memory of a process that learns one task for three batches."""
     arguments = [kind, sizes.features, sizes.wide, sizes.classes, seed]
     program = "import sys; from crwn.bench.memory import learn; learn(sys.argv[1], *map(int, sys.argv[2:]))"
     done = subprocess.run(
@@ -93,11 +90,11 @@ def _peak(kind: str, sizes: Sizes, seed: int) -> int:
 
 
 def learn(kind: str, features: int, width: int, classes: int, seed: int) -> None:
-    """What the processes do: learn for three batches, then print the most bytes held."""
+    """Learn for three batches, then print the peak memory in bytes; runs in a process of its own."""
     x, y = torch.randn(3 * BATCH, features), torch.arange(3 * BATCH) % classes
     if kind in ("hadamard", "gaussian"):
         model = NeuroModNet(features, (width,) * 2, classes, seed=seed, weights=kind)
-        train(model, [TaskRows("task", Rows(x, y), classes)], make_recipe(batches=3), seed=seed)
+        train(model, [PreparedTask("task", Rows(x, y), range(classes))], make_recipe(batches=3), seed=seed)
     elif kind == "paper_style":
         peer = PaperStyleNet(NeuroModNet(features, (width,) * 2, classes, seed=seed))
         optimizer = torch.optim.RMSprop(peer.parameters(), lr=0.01)

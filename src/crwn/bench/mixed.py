@@ -11,15 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from crwn.bench import peft_peer
-from crwn.bench.measure import Figure, Side, alternately, ratio
-from crwn.context import Context, ContextStack
+from crwn.bench.measure import Figure, Message, Side, alternately, middle, ratio
+from crwn.contexts import Context, ContextStack
+from crwn.data.dataset import Rows
 from crwn.layers import context_tensors
+from crwn.layers.weights import FrozenWeights, named_generator
 from crwn.models import NeuroModNet
-from crwn.prediction import mixed_logits, predict_logits
-from crwn.rows import Rows, named_generator
-from crwn.weights import FrozenWeights
-
-Tell = Callable[[str], None]
+from crwn.models.functional import mixed_logits
+from crwn.training.evaluation import predict_logits
 
 
 @dataclass(frozen=True)
@@ -37,13 +36,13 @@ FULL = Sizes(784, 1024, 10, 256, (10, 1_000, 10_000), 15, 10)
 QUICK = Sizes(16, 8, 3, 6, (3, 10), 2, 1)
 
 
-def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
+def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
     """All figures of `mixed`; those without a number in their name are at the most resident tasks."""
     sizes = QUICK if quick else FULL
     model = NeuroModNet(sizes.features, (sizes.width,) * 2, sizes.classes, seed=seed)
     x = torch.from_numpy(named_generator("bench", seed).standard_normal((sizes.rows, sizes.features), "float32"))
     most = max(sizes.resident)
-    tell(f"mixed: making {most:,} contexts")
+    progress(f"mixed: making {most:,} contexts")
     stack = make_stack(model, most, seed=seed)
     plain = plain_network(model)
     sides: dict[str, Side] = {"plain": partial(_repeat, partial(_plain, plain, x), sizes.passes)}
@@ -53,10 +52,10 @@ def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
         sides[f"mixed {count}"] = partial(_repeat, partial(mixed, model, part, names, x), sizes.passes)
     names = chosen_tasks(stack, most, sizes.rows, seed=seed)
     sides["loop"] = partial(_repeat, partial(_loop, model, stack, names, x), 1)
-    tell("mixed: making PEFT's adapters")
+    progress("mixed: making PEFT's adapters")
     peers = peft_peer.sides(plain, x, adapters=min(most, sizes.rows), note=note)
     sides |= {name: partial(_repeat, side, 1) for name, side in peers.items()}
-    tell(f"mixed: measuring {', '.join(sides)}")
+    progress(f"mixed: measuring {', '.join(sides)}")
     with torch.no_grad():
         taken = alternately(sides, sizes.rounds)
     return list(_figures(sizes, taken))
@@ -66,11 +65,11 @@ def _figures(sizes: Sizes, taken: dict[str, list[float]]) -> Iterable[Figure]:
     most = max(sizes.resident)
     facts: dict[str, float] = {"rows": sizes.rows, "width": sizes.width}
     ours = taken[f"mixed {most}"]
-    speed = {"rows_a_second": sizes.rows / sorted(ours)[len(ours) // 2]}
+    speed = {"rows_a_second": sizes.rows / middle(ours)}
     for count in sizes.resident:
         what = f"rows a second, every row with its own of {count:,} resident tasks, over the plain frozen network"
         some = taken[f"mixed {count}"]
-        extra = facts | {"resident": count, "rows_a_second": sizes.rows / sorted(some)[len(some) // 2]}
+        extra = facts | {"resident": count, "rows_a_second": sizes.rows / middle(some)}
         yield ratio(f"mixed.vs_plain_{count}", what, slower=taken["plain"], faster=some, facts=extra)
     facts = facts | {"resident": most} | speed
     what = f"rows a second with {most:,} resident tasks over"
@@ -88,7 +87,7 @@ def _figures(sizes: Sizes, taken: dict[str, list[float]]) -> Iterable[Figure]:
 
 
 def make_stack(model: nn.Module, count: int, *, seed: int) -> ContextStack:
-    """Contexts of so many tasks: the model's start, varied at random."""
+    """Return contexts of `count` tasks: the model's start, varied at random."""
     start = context_tensors(model)
     stack = ContextStack({key: tuple(value.shape) for key, value in start.items()}, capacity=count)
     dice = named_generator("contexts", seed)
@@ -104,14 +103,14 @@ def make_stack(model: nn.Module, count: int, *, seed: int) -> ContextStack:
 
 
 def chosen_tasks(stack: ContextStack, count: int, rows: int, *, seed: int) -> list[str]:
-    """A task for every row: all different where there are enough."""
+    """Return a task for every row: all different where there are enough."""
     dice = named_generator("rows", seed, count)
     picked = dice.choice(count, size=rows, replace=count < rows)
     return [stack.names[i] for i in picked.tolist()]
 
 
 def plain_network(model: NeuroModNet) -> nn.Sequential:
-    """The frozen weights as ordinary linear layers, without any modulation."""
+    """Return the frozen weights as ordinary linear layers, without any modulation."""
     parts: list[nn.Module] = []
     for layer in model.layers:
         frozen = layer.frozen
@@ -124,7 +123,7 @@ def plain_network(model: NeuroModNet) -> nn.Sequential:
 
 
 def mixed(model: nn.Module, stack: ContextStack, names: Sequence[str], x: Tensor) -> Tensor:
-    """Our side, from names to logits: look the rows up, gather their contexts, one pass."""
+    """Compute our side, from names to logits: look the rows up, gather their contexts, one pass."""
     return mixed_logits(model, stack.lazily(stack.positions(names)), x)
 
 
@@ -134,7 +133,7 @@ def _plain(plain: nn.Module, x: Tensor) -> Tensor:
 
 
 def _loop(model: nn.Module, stack: ContextStack, names: Sequence[str], x: Tensor) -> Tensor:
-    """The rows of one task after another, each as `predict` with that task's name does it."""
+    """Predict the rows of one task after another, as `predict` with that task's name does."""
     groups: dict[str, list[int]] = {}
     for at, name in enumerate(names):
         groups.setdefault(name, []).append(at)

@@ -1,7 +1,7 @@
-"""The paper's implementation as one would write it from its text, only to be measured against.
+"""The method implemented the way the paper's text describes it, to measure against.
 
 Fully connected layers are 1x1 convolutions whose modulated kernels are built from R and v in every forward pass, with
-autograd going through the kernel; every image is turned by Pillow in a DataLoader; tasks are learned one at a time.
+autograd going through the kernel; every image is rotated by Pillow in a DataLoader; tasks are learned one at a time.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from crwn.data import ImageSet
+from crwn.layers.weights import Gaussian
 from crwn.models import NeuroModNet
-from crwn.weights import Gaussian
 
 BATCH = 128
 
@@ -58,8 +58,8 @@ class PaperStyleNet(nn.Module):
         return out.flatten(1)
 
 
-class TurnedImages(Dataset[tuple[Tensor, int]]):
-    """Images turned one at a time by Pillow, then scaled and normalised, like torchvision's transforms do it."""
+class RotatedImages(Dataset[tuple[Tensor, int]]):
+    """Images rotated one at a time by Pillow, then scaled and standardized, as torchvision's transforms do."""
 
     def __init__(self, images: Tensor, labels: Tensor, angle: float, image_set: ImageSet) -> None:
         self.images = images
@@ -71,19 +71,19 @@ class TurnedImages(Dataset[tuple[Tensor, int]]):
         return len(self.images)
 
     def __getitem__(self, at: int) -> tuple[Tensor, int]:
-        turned = Image.fromarray(self.images[at].numpy()).rotate(self.angle)
-        pixels = torch.from_numpy(np.array(turned)).float().div_(self.unit)
+        rotated = Image.fromarray(self.images[at].numpy()).rotate(self.angle)
+        pixels = torch.from_numpy(np.array(rotated)).float().div_(self.unit)
         return pixels.sub_(self.mean).div_(self.std).flatten(), int(self.labels[at])
 
 
 class PaperStyle:
-    """Learning one rotation, measured on a part of its batches."""
+    """Learns one rotation, measured on a part of its batches."""
 
     def __init__(self, model: NeuroModNet, image_set: ImageSet, *, angle: float, workers: int) -> None:
         self.model = PaperStyleNet(model)
         self.optimizer = torch.optim.RMSprop(self.model.parameters(), lr=0.01)
-        train = TurnedImages(image_set.x_train, image_set.y_train, angle, image_set)
-        test = TurnedImages(image_set.x_test, image_set.y_test, angle, image_set)
+        train = RotatedImages(image_set.x_train, image_set.y_train, angle, image_set)
+        test = RotatedImages(image_set.x_test, image_set.y_test, angle, image_set)
         self.test_batches = -(-len(test) // BATCH)
         self.train = DataLoader(train, batch_size=BATCH, shuffle=True, num_workers=workers)
         self.test = DataLoader(test, batch_size=BATCH, num_workers=workers)
@@ -95,7 +95,7 @@ class PaperStyle:
         self.optimizer.step()
 
     def seconds_per_task(self, *, batches: int, of: int, test_batches: int, skip: int = 5) -> float:
-        """Seconds for `of` batches and an evaluation, from measured parts of both.
+        """Return seconds for `of` batches and an evaluation, from measured parts of both.
 
         The first batches are not counted, and so neither is the start of the DataLoader's workers.
         """

@@ -17,7 +17,7 @@ from crwn.bench.torchvision_wheel import define_operators
 def sides(
     plain: nn.Sequential, x: Tensor, *, adapters: int, note: Callable[[str], None]
 ) -> dict[str, Callable[[], Tensor]]:
-    """Both ways with an adapter for every row; nothing, and a note, where PEFT is missing.
+    """Return both ways with an adapter for every row; nothing, and a note, where PEFT is missing.
 
     A batch touches as many adapters as it has rows, so no more are made: thousands of them would take PEFT long to
     build and would only make it slower.

@@ -1,4 +1,7 @@
-"""Where the time of a training step goes: `python -m crwn.bench.profile results/bench/profile.json`."""
+"""Where the time of a training step goes, by operators.
+
+python -m crwn.bench.profile results/bench/profile.json
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,14 @@ from typing import Any
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
+from crwn._utils import write_whole
 from crwn.bench.record import heading
-from crwn.files import write_whole
+from crwn.bench.stacked import task_rows
 from crwn.models import FlyNet, NeuroModNet
-from crwn.recipe import make_recipe
-from crwn.rows import TaskRows
 from crwn.scenarios import Scenario, make_scenario
-from crwn.stacking import model_stack_size
-from crwn.training import train
+from crwn.training.loop import train
+from crwn.training.recipe import make_recipe
+from crwn.training.stacking import model_stack_size
 
 # What operators belong to, by the start of their names.
 PARTS = {
@@ -46,8 +49,8 @@ PARTS = {
 
 
 def profiled(model: nn.Module, scenario: Scenario, *, batches: int, seed: int) -> dict[str, Any]:
-    """Shares of the time of stacked training steps by what it is spent on, and the longest operators."""
-    tasks = [TaskRows(t.name, t.train, len(t.classes)) for t in scenario[: model_stack_size(model)]]
+    """Return shares of the time of stacked training steps by what it is spent on, and the longest operators."""
+    tasks = task_rows(scenario, model_stack_size(model))
     recipe = make_recipe(batches=batches)
     train(model, tasks, make_recipe(batches=2), seed=seed)
     with profile(activities=[ProfilerActivity.CPU]) as watched:
@@ -73,7 +76,7 @@ def profiled(model: nn.Module, scenario: Scenario, *, batches: int, seed: int) -
 
 
 def measure(*, quick: bool = False, seed: int = 0) -> dict[str, Any]:
-    """Profiles of the three loops that matter."""
+    """Return a record with profiles of three training loops."""
     scenario = make_scenario("rotated-digits" if quick else "rotated-mnist", seed=seed, tasks=16)
     (features,), classes = scenario.input_shape, scenario.num_classes
     small, wide, hidden = (8, 16, 32) if quick else (256, 4096, 10 * features)

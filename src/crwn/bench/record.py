@@ -5,24 +5,31 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from crwn.bench.measure import Figure
+from crwn.bench.measure import Figure, Message
 from crwn.errors import ConfigError
-from crwn.experiments.surroundings import machine, usual_threads, versions
+from crwn.experiments.environment import machine, usual_threads, versions
 
 BENCHMARKS = ("training", "convolution", "mixed", "scaling", "memory")
-Tell = Callable[[str], None]
 
 
 def measure_all(
-    names: Sequence[str], *, quick: bool = False, seed: int = 0, tell: Tell = lambda line: None
+    names: Sequence[str], *, quick: bool = False, seed: int = 0, progress: Message = lambda line: None
 ) -> dict[str, Any]:
-    """Run the named benchmarks (all by default), one after another, and record what came of them."""
+    """Run the named benchmarks (all by default), one after another, and return the record.
+
+    Args:
+        quick: use small sizes, which only check that everything runs.
+        progress: receives a line of progress before each part.
+
+    Raises:
+        ConfigError: a name is unknown.
+    """
     unknown = [name for name in names if name not in BENCHMARKS]
     if unknown:
         raise ConfigError(f'unknown benchmark "{unknown[0]}": choose from {", ".join(BENCHMARKS)}')
@@ -36,8 +43,8 @@ def measure_all(
     notes: list[str] = []
     try:
         for name in names or BENCHMARKS:
-            room = import_module(f"crwn.bench.{name}")
-            figures: list[Figure] = room.measure(quick=quick, seed=seed, tell=tell, note=notes.append)
+            benchmark = import_module(f"crwn.bench.{name}")
+            figures: list[Figure] = benchmark.measure(quick=quick, seed=seed, progress=progress, note=notes.append)
             record[name] = {figure.name.removeprefix(f"{name}."): figure.value for figure in figures}
             details |= {figure.name: figure.as_json() for figure in figures}
     finally:
@@ -46,7 +53,7 @@ def measure_all(
 
 
 def heading(*, quick: bool, seed: int) -> dict[str, Any]:
-    """What every record says first: how, when and on what it was made."""
+    """Return what every record begins with: how, when and on what it was made."""
     return {
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -58,7 +65,7 @@ def heading(*, quick: bool, seed: int) -> dict[str, Any]:
 
 
 def _load() -> list[float]:
-    """The machine's load before measuring: what else ran at the same time."""
+    """Return the machine's load before measuring, which shows what else runs."""
     try:
         return [round(value, 2) for value in os.getloadavg()]
     except (AttributeError, OSError):

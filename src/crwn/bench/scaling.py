@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
 import torch
 
-from crwn.bench.measure import Figure, Side, alternately, exponent
+from crwn.bench.measure import Figure, Message, Side, alternately, exponent
 from crwn.bench.mixed import chosen_tasks, make_stack, mixed
 from crwn.bench.paper_style import BATCH
-from crwn.context import ContextStack
+from crwn.bench.stacked import SKIP, StepTimer, task_rows
+from crwn.contexts import ContextStack
+from crwn.layers.weights import named_generator
 from crwn.models import NeuroModNet
-from crwn.recipe import make_recipe
-from crwn.rows import TaskRows, named_generator
 from crwn.scenarios import Scenario, make_scenario
-from crwn.training import Step, train
-
-Tell = Callable[[str], None]
+from crwn.training.loop import train
+from crwn.training.recipe import make_recipe
 
 
 @dataclass(frozen=True)
@@ -47,25 +46,25 @@ FULL = Sizes(
 QUICK = Sizes("digits", (1, 2), {"gaussian": (8, 16), "hadamard": (8, 16)}, (4, 8), (4, 8), 8, 2, 2)
 
 
-def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
+def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
     """All figures of `scaling`: 1 is growth in proportion, 0 none; smaller is better."""
     sizes = QUICK if quick else FULL
     scenario = make_scenario(f"rotated-{sizes.data}", seed=seed, tasks=max(sizes.tasks))
     (features,) = scenario.input_shape
     figures = []
-    tell("scaling: training time with stacked tasks")
+    progress("scaling: training time with stacked tasks")
     network = NeuroModNet(features, (sizes.width,) * 2, scenario.num_classes, seed=seed)
     sides: dict[int, Side] = {n: partial(_step, network, scenario, n, sizes.batches, seed) for n in sizes.tasks}
     what = f"time of a step with the number of stacked tasks, FC{sizes.width}"
     figures.append(_fit("tasks", what, sides, sizes.rounds))
     for kind, widths in sizes.widths.items():
-        tell(f"scaling: training time with width, {kind}")
+        progress(f"scaling: training time with width, {kind}")
         sides = {}
         for width in widths:
             made = NeuroModNet(features, (width,) * 2, scenario.num_classes, seed=seed, weights=kind)
             sides[width] = partial(_step, made, scenario, 1, sizes.batches, seed)
         figures.append(_fit(f"width_{kind}", f"time of a step with the width, {kind}, one task", sides, sizes.rounds))
-    tell("scaling: mixed prediction with rows and resident tasks")
+    progress("scaling: mixed prediction with rows and resident tasks")
     wide = NeuroModNet(features, (4 * sizes.width,) * 2, scenario.num_classes, seed=seed)
     stacks = {n: make_stack(wide, n, seed=seed) for n in sizes.resident}
     whole = stacks[max(sizes.resident)]
@@ -86,19 +85,15 @@ def _fit(name: str, what: str, sides: dict[int, Side], rounds: int) -> Figure:
 
 
 def _step(model: NeuroModNet, scenario: Scenario, tasks: int, batches: int, seed: int) -> float:
-    """Seconds of a training step of so many stacked tasks."""
-    marks: list[float] = []
-
-    def mark(step: Step) -> None:
-        marks.append(time.perf_counter())
-
-    rows = [TaskRows(task.name, task.train, len(task.classes)) for task in scenario[:tasks]]
-    train(model, rows, make_recipe(batches=batches + 2, batch_size=BATCH), seed=seed, callbacks=[mark])
-    return (marks[-1] - marks[1]) / batches
+    """Return the seconds of a training step of this many stacked tasks."""
+    timer = StepTimer()
+    recipe = make_recipe(batches=batches + SKIP, batch_size=BATCH)
+    train(model, task_rows(scenario, tasks), recipe, seed=seed, callbacks=[timer])
+    return timer.seconds
 
 
 def _prepared(model: NeuroModNet, stack: ContextStack, rows: int, seed: int) -> Side:
-    """A mixed prediction of so many rows from a stack of so many tasks."""
+    """Return a mixed prediction of `rows` rows from a stack, as a side of a comparison."""
     names = chosen_tasks(stack, len(stack), rows, seed=seed)
     dice = named_generator("bench", seed)
     x = torch.from_numpy(dice.standard_normal((rows, *model.input_shape), "float32"))

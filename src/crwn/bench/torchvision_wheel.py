@@ -1,4 +1,4 @@
-"""Peers import torchvision, whose wheel may be built for another torch than ours."""
+"""Lets peers import a torchvision whose wheel was built for another torch."""
 
 from __future__ import annotations
 

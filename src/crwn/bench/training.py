@@ -1,38 +1,26 @@
-"""`crwn bench training`: seconds a task takes, against a paper-style implementation, dense weights and torch.mm."""
+"""`crwn bench training`: seconds per task, against a paper-style implementation, dense weights and torch.mm."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import torch
 
 from crwn.bench import avalanche_peer
-from crwn.bench.measure import Figure, Side, alternately, ratio
+from crwn.bench.measure import Figure, Message, Side, alternately, middle, ratio
 from crwn.bench.paper_style import BATCH, PaperStyle
+from crwn.bench.stacked import TASK_BATCHES, ManyProcesses, Measured, Stacked
 from crwn.data import ImageSet, load
-from crwn.engine.processes import ProcessEngine
 from crwn.models import NeuroModNet
-from crwn.prediction import accuracy, predict_logits
-from crwn.recipe import make_recipe
-from crwn.rows import TaskRows
 from crwn.scenarios import Scenario, make_scenario
-from crwn.stacking import model_stack_size
-from crwn.training import Callback, Step, train
-
-Tell = Callable[[str], None]
-# What a task takes in the paper: both sides are measured on a part of this and extrapolated in the same way.
-TASK_BATCHES = 1000
-SKIP = 2
-# Test rows that are predicted; the time of all is extrapolated like that of the batches.
-EVALUATED = 2000
+from crwn.training.engines.processes import ProcessEngine
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What is measured: the figures keep their names whatever the widths are."""
+    """What is measured; figures keep their names whatever the widths are."""
 
     data: str
     rounds: int
@@ -46,22 +34,22 @@ FULL = Sizes("mnist", 5, {n: int(n) for n in ("256", "1024", "4096", "16384")}, 
 QUICK = Sizes("digits", 2, {"256": 16, "1024": 24, "4096": 32, "16384": 48}, 4, 2, (0,))
 
 
-def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
+def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
     """All figures of `training`."""
     sizes = QUICK if quick else FULL
     images = load(sizes.data)
     scenario = make_scenario(f"rotated-{sizes.data}", seed=seed, tasks=16)
     figures = []
     for name, kind in (("256", "gaussian"), ("1024", "gaussian"), ("4096", "hadamard")):
-        tell(f"training: {kind} FC{sizes.widths[name]} against the paper-style implementation")
+        progress(f"training: {kind} FC{sizes.widths[name]} against the paper-style implementation")
         figures.append(_against_paper_style(sizes, images, scenario, name, kind, seed))
     for name in ("1024", "4096", "16384"):
-        tell(f"training: Hadamard against dense at {sizes.widths[name]}")
+        progress(f"training: Hadamard against dense at {sizes.widths[name]}")
         figures.append(_against_dense(sizes, scenario, name, seed))
     for name in ("1024", "4096"):
-        tell(f"training: FC{sizes.widths[name]} against torch.mm")
+        progress(f"training: FC{sizes.widths[name]} against torch.mm")
         figures += _roofline(sizes, scenario, name, seed)
-    tell("training: against Avalanche's loop")
+    progress("training: against Avalanche's loop")
     found = avalanche_peer.measure(scenario, sizes.widths["1024"], rounds=sizes.rounds, quick=quick, seed=seed)
     if isinstance(found, str):
         note(found)
@@ -70,80 +58,13 @@ def measure(*, quick: bool, seed: int, tell: Tell, note: Tell) -> list[Figure]:
     return figures
 
 
-class Stacked:
-    """Our side: as many tasks at once as the stacking rule says."""
-
-    def __init__(self, scenario: Scenario, width: int, kind: str, batches: int, seed: int) -> None:
-        (features,) = scenario.input_shape
-        self.model = NeuroModNet(features, (width, width), scenario.num_classes, seed=seed, weights=kind)
-        self.stack = min(len(scenario), model_stack_size(self.model, batch_size=BATCH))
-        self.tasks = [TaskRows(task.name, task.train, len(task.classes)) for task in scenario[: self.stack]]
-        self.test = scenario[0].test
-        self.batches = batches
-        self.seed = seed
-
-    def seconds_per_step(self) -> float:
-        """Of the whole stack; the first steps are not counted."""
-        marks: list[float] = []
-
-        def mark(step: Step) -> None:
-            marks.append(time.perf_counter())
-
-        recipe = make_recipe(batches=self.batches + SKIP)
-        self.learned = train(self.model, self.tasks, recipe, seed=self.seed, callbacks=[mark])
-        return (marks[-1] - marks[SKIP - 1]) / self.batches
-
-    def seconds_per_task(self) -> float:
-        """Training of 1,000 batches shared out among the stack's tasks, and one task's evaluation."""
-        step = self.seconds_per_step()
-        part = self.test.select(torch.arange(min(EVALUATED, len(self.test))))
-        began = time.perf_counter()
-        accuracy(predict_logits(self.model, self.learned[0].tensors, part), part.labels(slice(None)))
-        evaluation = (time.perf_counter() - began) * len(self.test) / len(part)
-        return TASK_BATCHES * step / self.stack + evaluation
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a worker process needs to know to measure a stack."""
-
-    data: str
-    width: int
-    kind: str
-    batches: int
-    seed: int
-
-
-class ManyProcesses:
-    """Our side on several cores: a process for each, every one with a stack of its own (`--engine processes`)."""
-
-    def __init__(self, engine: ProcessEngine, what: Measured) -> None:
-        self.engine = engine
-        self.what = what
-
-    def seconds_per_task(self) -> float:
-        """Of tasks learned by all of them at the same time."""
-        count = self.engine.workers
-        return max(seconds for _, seconds in self.engine.each(_in_a_process, [self.what] * count)) / count
-
-
-def _in_a_process(what: Measured, callbacks: Sequence[Callback]) -> float:
-    return _stack(what).seconds_per_task()
-
-
-@lru_cache(maxsize=1)
-def _stack(what: Measured) -> Stacked:
-    scenario = make_scenario(f"rotated-{what.data}", seed=what.seed, tasks=16)
-    return Stacked(scenario, what.width, what.kind, what.batches, what.seed)
-
-
 def _fewer(most: int, width: int, least: int) -> int:
-    """Batches worth measuring: fewer where one takes long."""
+    """Return how many batches to measure: fewer where one takes long."""
     return max(least, most * 256 // width)
 
 
 def _rounds(sizes: Sizes, width: int) -> int:
-    """Rounds worth measuring: fewer where one takes a minute."""
+    """Return how many rounds to measure: fewer where one takes a minute."""
     return sizes.rounds if width < 4096 else min(3, sizes.rounds)
 
 
@@ -166,9 +87,9 @@ def _against_paper_style(sizes: Sizes, images: ImageSet, scenario: Scenario, nam
             own[f"{engine.workers} processes"] = many.seconds_per_task
         taken = alternately(own | theirs, rounds)
 
-    # Either gets what suits this machine best: the peer its DataLoader workers, ours one process or one for each core.
+    # Each side gets what is fastest here: the peer its DataLoader workers, ours one process or one for each core.
     def fastest(sides: Iterable[str]) -> str:
-        return min(sides, key=lambda side: sorted(taken[side])[rounds // 2])
+        return min(sides, key=lambda side: middle(taken[side]))
 
     best, mine = fastest(theirs), fastest(own)
     words = "" if kind == "gaussian" else f"_{kind}"
@@ -184,7 +105,7 @@ def _against_paper_style(sizes: Sizes, images: ImageSet, scenario: Scenario, nam
             "batches_a_task": TASK_BATCHES,
             "workers": best,
             "ours": mine,
-            "seconds_by_side": {side: sorted(times)[len(times) // 2] for side, times in taken.items()},
+            "seconds_by_side": {side: middle(times) for side, times in taken.items()},
         },
     )
 
@@ -210,7 +131,7 @@ def _against_dense(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> Fi
 
 
 def _roofline(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> list[Figure]:
-    """The products a step needs, done by torch.mm alone, over the time of the step and of its two passes."""
+    """Compare the products a step needs, computed by torch.mm alone, with the step and with its two passes."""
     width = sizes.widths[name]
     (features,) = scenario.input_shape
     ours = Stacked(scenario, width, "gaussian", _fewer(sizes.ours, width, 4), seed)
@@ -231,9 +152,9 @@ def _roofline(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> list[Fi
     taken = alternately({"mm": multiply, "step": ours.seconds_per_step, "passes": passes}, sizes.rounds)
     facts: dict[str, float] = {"width": width, "stack": ours.stack, "rows": rows, "operations_a_step": operations}
     peak = [operations / seconds / 1e9 for seconds in taken["mm"]]
-    facts["peak_gigaflops"] = sorted(peak)[len(peak) // 2]
+    facts["peak_gigaflops"] = middle(peak)
     whole = "forward and input-gradient operations a second of a whole training step over torch.mm's, same shapes"
-    inner = "the same for the forward and backward pass alone, without data and optimiser"
+    inner = "the same for the forward and backward pass alone, without data and optimizer"
     return [
         ratio(f"training.roofline_fc{name}", whole, slower=taken["mm"], faster=taken["step"], facts=facts),
         ratio(f"training.roofline_fc{name}_passes", inner, slower=taken["mm"], faster=taken["passes"], facts=facts),
@@ -245,11 +166,11 @@ def _product(rows: int, inner: int, columns: int) -> tuple[torch.Tensor, torch.T
 
 
 def _passes(ours: Stacked, repeats: int) -> Callable[[], float]:
-    """Forward and backward of the stack on one batch that stays the same."""
+    """Return forward and backward of the stack on one constant batch, as a side of a comparison."""
     from torch.func import functional_call, vmap
 
     from crwn.layers import context_tensors
-    from crwn.losses import task_losses
+    from crwn.training.losses import task_losses
 
     at = torch.arange(min(BATCH, len(ours.tasks[0].rows)))
     x = torch.stack([task.rows.inputs(at) for task in ours.tasks])

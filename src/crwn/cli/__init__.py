@@ -1,4 +1,8 @@
-"""The command line: one file a command, errors caught once, here at the edge."""
+"""The command line: one file per command, and the demo.
+
+Commands parse arguments and print results; the work is done by the rooms below. Errors are caught once, in `main`.
+May import: every room.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +14,29 @@ import typer
 from typer.core import TyperGroup
 
 from crwn import __version__
-from crwn.cli import atlas, bench, data, demo, export, learn, predict, report, reproduce, run, serve, tasks
+from crwn.cli import (
+    atlas,
+    bench,
+    data,
+    export,
+    forget,
+    import_context,
+    learn,
+    predict,
+    report,
+    reproduce,
+    run,
+    serve,
+    tasks,
+)
+from crwn.cli.demo import demo
 from crwn.errors import CRWNError
 
-STOPPED = "stopped; everything finished before is kept"
+STOPPED = "stopped; everything finished before is saved"
 
 
 class _Commands(TyperGroup):
-    """Commands whose interruption is told like any other error; Typer itself would end without a word."""
+    """Commands that report an interruption (Ctrl-C) like any other error; Typer exits without a message."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -31,24 +50,12 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    epilog="Start with: crwn demo. `--debug` adds the trace to an error.",
+    rich_markup_mode="markdown",  # paragraphs of docstrings are wrapped to the terminal
+    epilog="Example: crwn demo. `crwn COMMAND --help` describes a command; `--debug` adds the traceback to an error.",
 )
-for _name, _command, _epilog in (
-    ("demo", demo.command, demo.EPILOG),
-    ("run", run.command, run.EPILOG),
-    ("reproduce", reproduce.command, reproduce.EPILOG),
-    ("report", report.command, report.EPILOG),
-    ("learn", learn.command, learn.EPILOG),
-    ("predict", predict.command, predict.EPILOG),
-    ("tasks", tasks.command, tasks.EPILOG),
-    ("forget", tasks.forget, tasks.FORGET_EPILOG),
-    ("export", export.command, export.EPILOG),
-    ("import-context", export.import_context, export.IMPORT_EPILOG),
-    ("atlas", atlas.command, atlas.EPILOG),
-    ("serve", serve.command, serve.EPILOG),
-    ("bench", bench.command, bench.EPILOG),
-):
-    app.command(_name, epilog=_epilog)(_command)
+# In the order of `crwn --help`; a command has the name of its file.
+for _file in (demo, run, reproduce, report, learn, predict, tasks, forget, export, import_context, atlas, serve, bench):
+    app.command(_file.__name__.rpartition(".")[2].replace("_", "-"), epilog=_file.EPILOG)(_file.command)
 app.add_typer(data.app, name="data")
 
 
@@ -66,7 +73,7 @@ def _options(
 
 
 def main() -> None:
-    """Run a command; what went wrong is one line on stderr (`--debug` adds the trace)."""
+    """Run a command; an error is printed as one line on stderr (`--debug` adds the traceback)."""
     debug = "--debug" in sys.argv
     if debug:
         sys.argv.remove("--debug")
@@ -75,13 +82,13 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
-        _tell(error)
+        _print_error(error)
         sys.exit(1)
 
 
-def _tell(error: BaseException) -> None:
+def _print_error(error: BaseException) -> None:
     if isinstance(error, BrokenPipeError):
-        # The reader went away (`crwn tasks ... | head`): there is nobody left to tell.
+        # The reader of stdout has ended (`crwn tasks ... | head`): further output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return
     if _interrupted(error):
@@ -96,7 +103,7 @@ def _tell(error: BaseException) -> None:
 
 
 def _interrupted(error: BaseException | None) -> bool:
-    """Whether Ctrl-C is behind an error: where it meets an import, libraries raise something of their own."""
+    """Whether Ctrl-C caused an error: libraries that are interrupted in an import raise errors of other types."""
     while error is not None and not isinstance(error, CRWNError):
         if isinstance(error, KeyboardInterrupt):
             return True

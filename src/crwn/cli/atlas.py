@@ -1,4 +1,4 @@
-"""`crwn atlas`: how tasks relate, from what they learned."""
+"""`crwn atlas`: how the tasks of a model relate, computed from their contexts."""
 
 from __future__ import annotations
 
@@ -8,36 +8,41 @@ from typing import Annotated
 
 import typer
 
-EPILOG = "Example: crwn atlas runs/rotated-mnist/neuromodnet-256"
+from crwn.cli.options import AsJson, ModelOrRun
+
+EPILOG = "Example: crwn atlas runs/rotated-mnist/neuromodnet-256/seed-0"
 
 
 def command(
-    place: Annotated[
-        Path, typer.Argument(metavar="MODEL_OR_RUN", help="A model folder, or the folder of a run with its state/.")
-    ],
-    out: Annotated[
-        Path | None, typer.Option(help="Folder for pictures and tables; MODEL_OR_RUN/atlas by default.")
-    ] = None,
-    measure: Annotated[str, typer.Option(help="How alike contexts are: cosine, euclidean or rank.")] = "cosine",
-    permutations: Annotated[int, typer.Option(min=99, help="Shufflings of the tasks behind every p-value.")] = 9999,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    place: ModelOrRun,
+    out: Annotated[Path | None, typer.Option(help="Output folder; MODEL_OR_RUN/atlas by default.")] = None,
+    measure: Annotated[
+        str, typer.Option(help="Similarity of two contexts: cosine, euclidean or rank (Spearman).")
+    ] = "cosine",
+    permutations: Annotated[int, typer.Option(min=99, help="Permutations of the tasks for every p-value.")] = 9999,
+    as_json: AsJson = False,
 ) -> None:
-    """Draw how the tasks of a model or a run relate, and test whether that follows what is known about them.
+    """Draw how the tasks of a model or a run relate, and test whether that follows their known factors.
 
-    Writes pictures (PNG and SVG), tasks.csv, similarity.csv and atlas.json.
+    Factors are what a scenario states about its tasks (angle, classes), or numbers in the names of the tasks. Writes
+    pictures (PNG and SVG), tasks.csv, similarity.csv and atlas.json. Needs at least three tasks.
     """
     from crwn.insight import collect, make_atlas, summary, write_atlas
-    from crwn.insight.atlas import told
+    from crwn.insight.atlas import summary_lines
+    from crwn.learner.folder import find_folder
 
-    found = collect(place)
+    folder = find_folder(place, first=True)
+    if folder != place:
+        typer.echo(f"note: the atlas is of {folder}", err=True)
+    found = collect(folder)
     atlas = make_atlas(found, measure=measure, permutations=permutations)
-    folder = place / "atlas" if out is None else out
-    written = write_atlas(atlas, folder)
+    target = place / "atlas" if out is None else out
+    written = write_atlas(atlas, target)
     if as_json:
         typer.echo(json.dumps({**summary(atlas), "files": [str(path) for path in written]}))
         return
-    for line in told(atlas):
+    for line in summary_lines(atlas):
         typer.echo(line)
     if len(atlas.collection) < len(found):
         typer.echo(f"note: {len(atlas.collection)} of {len(found)} tasks, spread evenly over their names", err=True)
-    typer.echo(f"wrote {len(written)} files to {folder}", err=True)
+    typer.echo(f"wrote {len(written)} files to {target}", err=True)

@@ -1,4 +1,4 @@
-"""`crwn bench`: how fast it is here, each figure a ratio of two things measured alternately in one run."""
+"""`crwn bench`: speed on this machine, as ratios of two implementations measured alternately."""
 
 from __future__ import annotations
 
@@ -8,34 +8,36 @@ from typing import Annotated, Any
 
 import typer
 
+from crwn.cli.options import AsJson
+
 EPILOG = "Example: crwn bench training --json"
 
 
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="training, convolution, mixed, scaling, memory; all by default."),
+        typer.Argument(metavar="NAME", help="training, convolution, mixed, scaling, memory; all by default."),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Tiny sizes, in seconds: shows that it works, not how fast it is.")
+        bool, typer.Option("--quick", help="Tiny sizes, a few seconds: a check that it works, no measurement.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Makes weights, contexts and batches.")] = 0,
-    out: Annotated[Path | None, typer.Option(help="Also write the whole record to this JSON file.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of weights, contexts and batches.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="Also write the full record to this JSON file.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Measure speed here: ratios against a paper-style implementation, dense weights, loops over tasks and peers.
+    """Measure speed: ratios against a paper-style implementation, dense weights, loops over tasks and other libraries.
 
-    Larger than 1 is better for crwn. The two sides of a ratio are measured in turns, so that what else the machine
-    does meets both.
+    A ratio above 1 means that crwn is faster or smaller. The two sides of a ratio are measured alternately, so that
+    other load on the machine affects both.
     """
-    from crwn.allocation import keep_freed_memory
     from crwn.bench import measure_all
+    from crwn.training.allocation import keep_freed_memory
 
-    keep_freed_memory()  # as `crwn run` does; the other sides of the ratios get it too
-    record = measure_all(names or [], quick=quick, seed=seed, tell=lambda line: typer.echo(line, err=True))
+    keep_freed_memory()  # as `crwn run` does; it holds for both sides of every ratio
+    record = measure_all(names or [], quick=quick, seed=seed, progress=lambda line: typer.echo(line, err=True))
     text = json.dumps(record, indent=1)
     if out is not None:
-        from crwn.files import write_whole
+        from crwn._utils import write_whole
 
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, (text + "\n").encode())

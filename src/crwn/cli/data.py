@@ -1,4 +1,4 @@
-"""`crwn data`: list, fetch and import data sets."""
+"""`crwn data`: list, fetch and import datasets."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(help="List, fetch and import data sets.", no_args_is_help=True)
+from crwn.cli.options import AsJson
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+app = typer.Typer(
+    help="List, fetch and import datasets.", no_args_is_help=True, epilog="Example: crwn data fetch mnist"
+)
 
 
 @app.command("list", epilog="Example: crwn data list --json")
 def list_sets(as_json: AsJson = False) -> None:
-    """Show every data set that is known or in the cache ($CRWN_DATA, or the user's cache folder)."""
+    """List every dataset that can be fetched or is in the cache ($CRWN_DATA, or the user's cache folder)."""
     from crwn.data import available
 
     sets = available()
@@ -40,39 +42,40 @@ def list_sets(as_json: AsJson = False) -> None:
 
 @app.command(epilog="Example: crwn data fetch mnist")
 def fetch(
-    name: Annotated[str, typer.Argument(help="digits, mnist or cifar100.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="digits, mnist or cifar100.")],
     as_json: AsJson = False,
 ) -> None:
-    """Download a data set, check it, and put it into the cache."""
+    """Download a dataset, check it, and store it in the cache."""
     from crwn.data import fetch as fetch_set
     from crwn.data import progress_bar
 
     with progress_bar() as progress:
         facts = fetch_set(name, progress=progress)
-    _tell(facts, as_json)
+    _print_facts(facts, as_json)
 
 
 @app.command("import", epilog="Example: crwn data import flowers flowers.zip")
 def import_set(
-    name: Annotated[str, typer.Argument(help="mnist, cifar100, mini_imagenet, or a new name of your own.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="mnist, cifar100, mini_imagenet, or any new name.")],
     path: Annotated[
         Path,
         typer.Argument(
+            metavar="PATH",
             help="`.npz` with x and y; x.npy beside y.npy; CSV with a `label` column; a folder or zip of images, one "
-            "folder per class, perhaps inside `train` and `test`; for mnist a folder of its four original files."
+            "folder per class, optionally inside `train` and `test`; for mnist a folder of its four original files.",
         ),
     ],
     as_json: AsJson = False,
 ) -> None:
-    """Read your own files into the cache."""
+    """Read a file or folder into the cache; TOML scenarios refer to it as `data = "NAME"`."""
     from crwn.data import import_data, progress_bar
 
     with progress_bar() as progress:
         facts = import_data(name, path, progress=progress)
-    _tell(facts, as_json)
+    _print_facts(facts, as_json)
 
 
-def _tell(facts: dict[str, Any], as_json: bool) -> None:
+def _print_facts(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(facts))
         return

@@ -1,4 +1,4 @@
-"""`crwn export` and `crwn import-context`: one task's context out of a model folder, and into another."""
+"""`crwn export`: write one task of a model folder to a file."""
 
 from __future__ import annotations
 
@@ -8,20 +8,24 @@ from typing import Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson, ModelFolder, counted
+from crwn.cli.options import AsJson, ModelOrRun, TaskName
 from crwn.errors import ConfigError
 
 EPILOG = "Example: crwn export digits.crwn upright upright.safetensors"
-IMPORT_EPILOG = "Example: crwn import-context digits.crwn upright.safetensors"
 
 
 def command(
-    model: ModelFolder,
-    task: Annotated[str, typer.Argument(help="Name of the task.")],
-    file: Annotated[Path, typer.Argument(help="`.safetensors` for the context, `.onnx` for model and context in one.")],
+    model: ModelOrRun,
+    task: TaskName,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="`.safetensors` for the context alone, `.onnx` for the model with this context."
+        ),
+    ],
     as_json: AsJson = False,
 ) -> None:
-    """Write one task to a file."""
+    """Write one task to a file: its context, or an ONNX model."""
     from crwn.learner import Learner
 
     kind = file.suffix.lower()
@@ -37,23 +41,3 @@ def command(
             learner.context(task).save(file)
     facts["bytes"] = file.stat().st_size
     typer.echo(json.dumps(facts) if as_json else f'wrote "{task}" to {file} ({facts["bytes"]:,} bytes)')
-
-
-def import_context(
-    model: ModelFolder,
-    file: Annotated[Path, typer.Argument(help="A context as `crwn export` writes it.")],
-    replace: Annotated[bool, typer.Option("--replace", help="Put it in place of a task with the same name.")] = False,
-    as_json: AsJson = False,
-) -> None:
-    """Add a context that the same model learned elsewhere."""
-    from crwn.context import Context
-    from crwn.learner import Learner
-
-    context = Context.load(file)
-    with Learner.load(model) as learner:
-        if context.name in learner.bank and not replace:
-            raise ConfigError(f'task "{context.name}" is in {model} already: --replace puts this one in its place')
-        learner.add(context, replace=replace)
-        count = len(learner.bank)
-    facts = {"model": str(model), "task": context.name, "tasks": count}
-    typer.echo(json.dumps(facts) if as_json else f'added "{context.name}"; {counted(count, "task")} in {model} now')

@@ -1,4 +1,4 @@
-"""`crwn learn`: teach a model folder a task, and make the folder first where there is none."""
+"""`crwn learn`: learn a task from a data file, in a model folder that is made if it does not exist."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson, DataFile, ModelFolder, counted
+from crwn.cli.options import AsJson, DataFile, ModelFolder, TaskName, counted
 from crwn.errors import ConfigError, CRWNError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ EPILOG = "Example: crwn learn digits.crwn upright upright.npz --batches 500"
 
 
 class Kind(StrEnum):
-    """Networks that can be made for a data file."""
+    """Networks that can be made to fit a data file."""
 
     neuromodnet = "neuromodnet"
     flynet = "flynet"
@@ -34,7 +34,7 @@ class WeightKind(StrEnum):
 
 
 class RecipeName(StrEnum):
-    """Recipes that have a name."""
+    """Named recipes."""
 
     best = "best"
     paper = "paper"
@@ -42,33 +42,42 @@ class RecipeName(StrEnum):
 
 def command(
     model: ModelFolder,
-    task: Annotated[str, typer.Argument(help="Name of the task.")],
+    task: TaskName,
     data: DataFile,
     batches: Annotated[int | None, typer.Option(min=1, help="Batches of 128 rows; 1,000 by default.")] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, instead of batches.")] = None,
-    recipe: Annotated[RecipeName, typer.Option(help="How to learn.")] = RecipeName.best,
+    recipe: Annotated[
+        RecipeName, typer.Option(help="Optimizer, learning rate and schedule: best, or as in the paper.")
+    ] = RecipeName.best,
     validation: Annotated[
-        float | None, typer.Option(min=0.0, max=0.9, help="Share of the rows held out; stops early by them.")
+        float | None,
+        typer.Option(min=0.0, max=0.9, help="Share of the rows to hold out, for early stopping and the accuracy."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on from the context the task has.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Learn the task anew in place of the old.")] = False,
-    start: Annotated[str | None, typer.Option(help="Start from the context of a task, or `nearest`.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue training from the task's context.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Learn an existing task again from the start.")] = False,
+    start: Annotated[
+        str | None,
+        typer.Option(help="Start from the context of this task; `nearest` is the task that fits the rows best."),
+    ] = None,
     kind: Annotated[
         Kind | None, typer.Option("--model", help="Network of a new folder; neuromodnet by default.")
     ] = None,
     hidden: Annotated[
-        int | None, typer.Option(min=1, help="Width of a new network's hidden layers; 4096, or 10 x inputs for flynet.")
+        int | None,
+        typer.Option(min=1, help="Width of a new network's hidden layers; by default 4096, or 10 x inputs for flynet."),
     ] = None,
     weights: Annotated[
         WeightKind | None, typer.Option(help="Frozen weights of a new network; hadamard by default.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new network; 0 by default.")] = None,
     classes: Annotated[
-        int | None, typer.Option(min=2, help="Outputs of a new network; the data's classes, at least 10, by default.")
+        int | None,
+        typer.Option(min=2, help="Outputs of a new network; by default the classes of the data, at least 10."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Teach a task from a data file; a model folder that is not there is made, sized for the data."""
+    """Learn a task from a data file; a model folder that does not exist is made, sized for the data."""
+    from crwn.contexts import check_free
     from crwn.data import in_order, progress_bar, read_table
 
     with progress_bar() as progress:
@@ -82,10 +91,10 @@ def command(
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
         _make(model, task, x, y, validation, wanted, recipe=recipe.value, batches=batches, epochs=epochs)
     with _open(model, wanted) as learner:
-        if task in learner.bank and not (resume or replace):
-            raise ConfigError(f'task "{task}" is in {model} already: --resume goes on, --replace starts anew')
-        if resume and columns is not None and (kept := learner.context(task).info.get("columns")) is not None:
-            x, columns = in_order(x, columns, kept, str(data)), kept
+        if not (resume or replace):
+            check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
+        if resume and columns is not None and (stored := learner.context(task).info.columns) is not None:
+            x, columns = in_order(x, columns, stored, str(data)), stored
         try:
             context = learner.learn(
                 task,
@@ -102,7 +111,7 @@ def command(
             )
         except KeyboardInterrupt:
             raise CRWNError(
-                f'stopped while learning "{task}": {len(learner.bank)} tasks learned before are kept'
+                f'stopped while learning "{task}"; saved before: {counted(len(learner.bank), "task")}'
             ) from None
         accuracy = learner.score(x, y, task=task)
         size = sum(tensor.nbytes for tensor in context.tensors.values())
@@ -111,63 +120,65 @@ def command(
             "task": task,
             "classes": list(context.classes),
             "rows": len(x),
-            "batches": context.info["batches"],
+            "batches": context.info.batches,
             "training_accuracy": round(100 * accuracy, 2),
-            "accuracy": context.info.get("accuracy"),
-            "params": context.numbers,
+            "accuracy": context.info.accuracy,
+            "params_per_task": context.params,
+            "params": context.params,  # name of earlier versions
             "bytes": size,
-            "seconds": context.info["seconds"],
+            "seconds": context.info.seconds,
             "tasks": len(learner.bank),
         }
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    right = f"{facts['training_accuracy']:.1f}% right on these rows"
+    reached = f"accuracy {facts['training_accuracy']:.1f}% on these training rows"
     if facts["accuracy"] is not None:
-        right = f"{facts['accuracy']:.1f}% right on the rows held out"
+        reached = f"accuracy {facts['accuracy']:.1f}% on the rows held out"
     typer.echo(
         f'learned "{task}": {facts["rows"]:,} rows, {len(context.classes)} classes, {facts["batches"]:,} batches in '
-        f"{facts['seconds']:.1f} s, {right}\n"
-        f"kept {facts['params']:,} numbers ({size:,} bytes) in {model}, which has {counted(facts['tasks'], 'task')} now"
+        f"{facts['seconds']:.1f} s, {reached}\n"
+        f"saved {context.params:,} parameters ({size:,} bytes) in {model}, "
+        f"which has {counted(facts['tasks'], 'task')} now"
     )
     if validation is None:
-        typer.echo("hint: --validation 0.1 holds rows out and tells how many of those are right", err=True)
+        typer.echo("hint: --validation 0.1 holds rows out and reports the accuracy on them", err=True)
 
 
 def _make(
     folder: Path, task: str, x: Any, y: Any, validation: float | None, wanted: dict[str, Any], **length: Any
 ) -> None:
-    """Make a model folder sized for the data, once it is sure that the data can be learned with it."""
-    from crwn.inputs import classes_of, plain_labels
+    """Make a model folder sized for the data, after checking that the data can be learned with it."""
+    from crwn.data.inputs import classes_of, plain_labels
     from crwn.learner import Learner
-    from crwn.lessons import plan
+    from crwn.learner.fit import choose_recipe
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is there but is not a model folder: choose another path")
+        raise ConfigError(f"{folder} exists but is not a model folder: choose another path")
     network = _network(x[0].size, len(classes_of(plain_labels(y))), wanted)
-    plan(network, **length)
-    Learner(network).check_lesson(task, x, y, validation=validation)
+    choose_recipe(network, **length)
+    Learner(network).prepare(task, x, y, validation=validation)
     Learner(network, bank=folder).close()
 
 
 def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
-    """The learner of a folder that is there; options that say otherwise than it was made with are refused."""
+    """Open the learner of an existing folder; raise ConfigError for options that contradict how it was made."""
     from crwn.learner import Learner
-    from crwn.model_folder import read_description
+    from crwn.learner.folder import read_description
 
     record = read_description(folder)
     config = record.get("config")
     made = {**(config if isinstance(config, dict) else {}), "model": record.get("kind")}
     for option, value in wanted.items():
-        kept = made.get(option)
-        if (set(kept) != {value}) if isinstance(kept, list) else (kept != value):
+        there = made.get(option)
+        if (set(there) != {value}) if isinstance(there, list) else (there != value):
             with Learner.load(folder) as learner:
                 hint = (
                     "leave the option out, or choose another folder"
                     if len(learner.bank)
-                    else "it has no tasks yet: delete it to make it anew"
+                    else "it has no tasks yet: delete the folder to make another"
                 )
-            raise ConfigError(f"{folder} was made with --{option} {kept}, not {value}: {hint}")
+            raise ConfigError(f"{folder} was made with --{option} {there}, not {value}: {hint}")
     return Learner.load(folder)
 
 

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, said once."""
+"""Arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from typing import Annotated
 import typer
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder, such as digits.crwn.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+ModelOrRun = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL_OR_RUN",
+        help="Model folder, such as digits.crwn, or run folder, such as runs/rotated-digits/neuromodnet-1024/seed-0; "
+        "the folder above works too where the run has one seed.",
+    ),
+]
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="Name of the task.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 DataFile = Annotated[
     Path,
     typer.Argument(
@@ -16,10 +25,14 @@ DataFile = Annotated[
         help="`.npz` with x and y; a CSV with a `label` column; a folder or zip of images, one folder per class.",
     ),
 ]
+Address = Annotated[
+    str | None,
+    typer.Option(help="Address of a running Ray cluster, like host:6379; by default one is started on this machine."),
+]
 
 
 def counted(count: int, what: str) -> str:
-    """A number of things.
+    """A count with its noun.
 
     >>> counted(1, "task"), counted(1200, "task")
     ('1 task', '1,200 tasks')

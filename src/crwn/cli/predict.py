@@ -1,4 +1,4 @@
-"""`crwn predict`: labels for the rows of a file."""
+"""`crwn predict`: predict the labels of the rows of a file."""
 
 from __future__ import annotations
 
@@ -8,22 +8,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson, DataFile, ModelFolder
+from crwn.cli.options import AsJson, DataFile, ModelOrRun
 
 if TYPE_CHECKING:
-    from crwn.inference import TaskScore
     from crwn.learner import Learner
+    from crwn.learner.task_inference import TaskScore
 
 EPILOG = "Example: crwn predict digits.crwn upright-test.npz --task upright --json"
 
 
 def command(
-    model: ModelFolder,
+    model: ModelOrRun,
     data: DataFile,
-    task: Annotated[str | None, typer.Option(help="The rows' task; inferred for all of them when left out.")] = None,
+    task: Annotated[
+        str | None, typer.Option(help="Task of the rows; by default it is inferred from all rows together.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the labels of a file's rows: one line per row, or JSON with the accuracy where the file has labels."""
+    """Predict the labels of a file's rows, one line per row; the accuracy too where the file has labels."""
     from crwn.data import in_order, progress_bar, read_table
     from crwn.learner import Learner
 
@@ -37,7 +39,7 @@ def command(
         if task is None:
             ranked = _infer(learner, x, columns, str(data))
             task = ranked[0].task
-        wanted = learner.context(task).info.get("columns")
+        wanted = learner.context(task).info.columns
         if columns is not None and wanted is not None:
             x = in_order(x, columns, wanted, str(data))
         predictions = learner.predict(x, task=task).tolist()
@@ -59,18 +61,17 @@ def command(
 
 
 def _infer(learner: Learner, x: Any, columns: Sequence[str] | None, where: str) -> list[TaskScore]:
-    """Tasks ranked by how well they fit the rows, each with the columns in the order it was learned from."""
+    """Rank tasks by how well they fit the rows, with the columns in the order that each task was learned from."""
     from crwn.data import in_order
 
     if columns is None or not len(learner.bank):
         return learner.infer_task(x)
     orders: dict[tuple[str, ...] | None, list[str]] = {}
     for entry in learner.bank.entries():
-        kept = entry.info.get("columns")
-        orders.setdefault(None if kept is None else tuple(kept), []).append(entry.name)
+        orders.setdefault(entry.info.columns, []).append(entry.name)
     fitting = [order for order in orders if order is None or sorted(order) == sorted(columns)]
     if not fitting:
-        in_order(x, columns, next(order for order in orders if order is not None), where)  # tells what differs
+        in_order(x, columns, next(order for order in orders if order is not None), where)  # raises with the difference
     ranked = [
         learner.infer_task(x if order is None else in_order(x, columns, order, where), tasks=orders[order])
         for order in fitting

@@ -1,17 +1,17 @@
-"""Runs shown on stderr: bars with rate and time left for people, a line per task for log files."""
+"""Progress of runs on stderr: bars with rate and remaining time on a terminal, a line per task in log files."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-from crwn.experiments import RunConfig, Watcher
+from crwn.cli.options import counted
+from crwn.experiments import RunConfig, RunProgress
 
 
-class RunBars(Watcher):
+class RunBars(RunProgress):
     """A bar per run on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
@@ -38,9 +38,7 @@ class RunBars(Watcher):
             self.progress.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self.console.is_terminal:
             self.progress.stop()
 
@@ -55,8 +53,8 @@ class RunBars(Watcher):
         self.began = time.monotonic()
         self.bar = self.progress.add_task(self.label, total=tasks, completed=done, rate="", last="")
         if not self.console.is_terminal:
-            kept = f", {done} of them done before" if done else ""
-            self._line(f"{self.label}: {tasks} task{'s' if tasks != 1 else ''}{kept}")
+            before = f", {done} of them done before" if done else ""
+            self._line(f"{self.label}: {counted(tasks, 'task')}{before}")
 
     def learning(self, first: int, last: int, done: float) -> None:
         if self.bar is not None:
@@ -86,8 +84,8 @@ class RunBars(Watcher):
     def _rate(self, reached: float) -> str:
         passed = time.monotonic() - self.began
         gained = reached - self.before
-        return f"{passed / gained:.1f} s a task" if gained > 0 and passed > 1 else ""
+        return f"{passed / gained:.1f} s per task" if gained > 0 and passed > 1 else ""
 
     def _line(self, text: str) -> None:
-        # soft_wrap: a log line stays one line whatever the width of the terminal is thought to be.
+        # soft_wrap: a log line stays one line at any width of the terminal.
         self.console.print(text, soft_wrap=True, highlight=False, markup=False)

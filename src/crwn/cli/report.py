@@ -14,7 +14,7 @@ def command(
     records: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of runs, at any depth.")],
     out: Annotated[Path | None, typer.Option(help="The page to write; DIR/report.html by default.")] = None,
 ) -> None:
-    """Write one HTML file with every run under a folder: it opens anywhere, without network."""
+    """Write one HTML file with every run under a folder; it needs no network to be shown."""
     from crwn.report.page import write_page
 
     page = records / "report.html" if out is None else out

@@ -1,4 +1,4 @@
-"""`crwn reproduce`: the paper's tables and figures, from the runs that are there and those that are missing."""
+"""`crwn reproduce`: the paper's tables and figures; runs that are missing are done first."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crwn.cli.options import Address, counted
+
 if TYPE_CHECKING:
     from crwn.experiments.plan import Outcome, Planned
     from crwn.experiments.suite import Suite
@@ -17,35 +19,33 @@ EPILOG = "Example: crwn reproduce table1 --tasks 2 --seeds 0"
 
 
 def command(
-    what: Annotated[str, typer.Argument(help="table1, table2, table3, table4, figures, or all.")],
+    what: Annotated[str, typer.Argument(metavar="TABLE", help="table1, table2, table3, table4, figures, or all.")],
     tasks: Annotated[
-        int | None, typer.Option(min=1, help="Only the first tasks; by default all, as the paper.")
+        int | None, typer.Option(min=1, help="Only this many tasks of each scenario; by default all, as in the paper.")
     ] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds with commas between; the paper has three.")] = "0,1,2",
+    seeds: Annotated[str, typer.Option(help="Comma-separated seeds; the paper has three.")] = "0,1,2",
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Stop cleanly after this long; call again to go on.")
+        float | None, typer.Option(min=0, help="Stop after this many minutes; the same command resumes.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs, where tables/ and figures/ are written.")] = Path(
         "runs"
     ),
     engine: Annotated[
-        str, typer.Option(help="Where runs are done: local, or by several workers at once: processes or ray.")
+        str, typer.Option(help="local (one run after another), or several at once by workers: processes or ray.")
     ] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="A running Ray cluster; by default one is started here for the time.")
-    ] = None,
+    address: Address = None,
 ) -> None:
-    """Do the runs of a table that are missing, cheapest first, and print it beside the paper's numbers.
+    """Do the missing runs of a table, cheapest first, and print the table beside the paper's results.
 
-    Stopped at any moment, the same command goes on. `figures` draws from the runs that are there.
+    Stopped at any moment, the same command resumes. `figures` draws from the runs that exist.
     """
-    from crwn.allocation import keep_freed_memory
-    from crwn.cli.watching import RunBars
+    from crwn.cli.progress import RunBars
     from crwn.errors import ConfigError, CRWNError
     from crwn.experiments.config import ENGINES, parse_seeds
+    from crwn.experiments.environment import usual_threads
     from crwn.experiments.plan import carry_out, carry_out_on_workers, plan
     from crwn.experiments.suite import SUITES, load_suite
-    from crwn.experiments.surroundings import usual_threads
+    from crwn.training.allocation import keep_freed_memory
 
     began = time.monotonic()
     keep_freed_memory()
@@ -57,26 +57,26 @@ def command(
         raise ConfigError(f"address {address} is that of a Ray cluster, but the engine is {engine}")
     if out.exists() and not out.is_dir():
         raise ConfigError(f"{out} is a file: give a folder as --out")
-    numbers = parse_seeds(seeds)
+    chosen = parse_seeds(seeds)
     suites = [load_suite(name) for name in SUITES if what in (name, "all", "figures")]
     if what != "figures":
-        planned = plan(suites, out, tasks=tasks, seeds=numbers)
-        _tell_plan(planned)
+        planned = plan(suites, out, tasks=tasks, seeds=chosen)
+        _print_plan(planned)
         deadline = None if minutes is None else began + 60 * minutes
         with RunBars() as bars:
             try:
                 if engine != "local":
                     threads = usual_threads() if os.environ.get("OMP_NUM_THREADS") else 1
                     outcome = carry_out_on_workers(
-                        planned, engine=engine, address=address, threads=threads, deadline=deadline, watcher=bars
+                        planned, engine=engine, address=address, threads=threads, deadline=deadline, progress=bars
                     )
                 else:
-                    outcome = carry_out(planned, deadline=deadline, watcher=bars)
+                    outcome = carry_out(planned, deadline=deadline, progress=bars)
             except KeyboardInterrupt:
-                raise CRWNError(f"stopped; everything done is kept in {out}: the same command goes on") from None
+                raise CRWNError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
         worked = any(not item.is_done for item in planned)
-        _tables(suites, out, tasks, numbers)
-        _tell_outcome(outcome)
+        _tables(suites, out, tasks, chosen)
+        _print_outcome(outcome)
     else:
         worked = True
     if what == "figures" or (what == "all" and worked):
@@ -84,7 +84,7 @@ def command(
 
         written = draw_all(out, out / "figures", tasks=tasks)
         for path in written:
-            _say(f"wrote {path}")
+            _note(f"wrote {path}")
         if not written:
             raise ConfigError(f"no finished run of a suite under {out} to draw: `crwn reproduce table1` makes them")
     if what != "figures" and outcome.failures:
@@ -94,10 +94,10 @@ def command(
 
 
 def _tables(suites: list[Suite], out: Path, tasks: int | None, seeds: list[int]) -> None:
-    """Print the tables and keep them under `tables/` as Markdown, CSV and LaTeX."""
+    """Print the tables and write them to `tables/` as Markdown, CSV and LaTeX."""
+    from crwn._utils import write_whole
     from crwn.experiments.suite import fill
-    from crwn.files import write_whole
-    from crwn.report.tables import as_csv, suite_latex, suite_text
+    from crwn.report.suite_tables import as_csv, suite_latex, suite_text
 
     folder = out / "tables"
     folder.mkdir(parents=True, exist_ok=True)
@@ -111,30 +111,34 @@ def _tables(suites: list[Suite], out: Path, tasks: int | None, seeds: list[int])
         write_whole(folder / f"{name}.tex", suite_latex(suite, filled).encode())
 
 
-def _tell_plan(planned: list[Planned]) -> None:
+def _print_plan(planned: list[Planned]) -> None:
     left = [item for item in planned if not item.is_done]
-    _say(f"{len(planned) - len(left)} of {len(planned)} runs are done")
+    _note(f"{len(planned) - len(left)} of {len(planned)} runs are done")
     if left:
-        _say(f"{len(left)} left, about {duration(sum(item.seconds_left for item in left))}, cheapest first:")
+        _note(f"{len(left)} left, about {duration(sum(item.seconds_left for item in left))}, cheapest first:")
     for item in left:
         begun = f", {item.tasks_done} of {item.tasks} tasks done" if item.tasks_done else ""
-        _say(f"  about {duration(item.seconds_left):>10}  {item.name}{begun}")
+        _note(f"  about {duration(item.seconds_left):>10}  {item.name}{begun}")
 
 
-def _tell_outcome(outcome: Outcome) -> None:
+def _print_outcome(outcome: Outcome) -> None:
     for item, error in outcome.failures:
-        _say(f"failed: {item.name}: {error}")
+        _note(f"failed: {item.name}: {error}")
     if outcome.left:
         rest = duration(sum(item.seconds_left for item in outcome.left))
-        _say(f"the time is up: {len(outcome.left)} runs left, about {rest}; the same command goes on")
+        _note(f"the time is up: {counted(len(outcome.left), 'run')} left, about {rest}; the same command resumes")
 
 
 def duration(seconds: float) -> str:
-    """A time for people: 40 s, 12 min, 3.5 h."""
+    """A time in seconds, minutes or hours.
+
+    >>> duration(40), duration(700), duration(12700)
+    ('40 s', '12 min', '3.5 h')
+    """
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _say(text: str) -> None:
+def _note(text: str) -> None:
     typer.echo(text, err=True)

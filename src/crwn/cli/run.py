@@ -8,25 +8,31 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crwn.cli.options import Address, AsJson, counted
+
 if TYPE_CHECKING:
     from crwn.experiments import RunResult
-    from crwn.training import Callback
+    from crwn.training.loop import Callback
 
 EPILOG = "Example: crwn run rotated-digits neuromodnet --tasks 8"
 
 
 def command(
     scenario: Annotated[
-        str,
+        str | None,
         typer.Argument(
+            metavar="SCENARIO",
             help="rotated-mnist, permuted-mnist, split-cifar100, split-mini-imagenet, rotated-digits, "
-            "permuted-digits, or the path of a TOML file."
+            "permuted-digits, or the path of a TOML file.",
         ),
-    ],
+    ] = None,
     method: Annotated[
-        str,
-        typer.Argument(help="neuromodnet, flynet, supsup, batche, psp, stl, mtl, finetune, ewc, replay, or your own."),
-    ],
+        str | None,
+        typer.Argument(
+            metavar="METHOD",
+            help="neuromodnet, flynet, supsup, batche, psp, stl, mtl, finetune, ewc, replay, or a custom one.",
+        ),
+    ] = None,
     size: Annotated[
         str | None,
         typer.Option(
@@ -34,19 +40,23 @@ def command(
             "By default 1024 (neuromodnet), 10d (flynet), 1d (images), 256 (others)."
         ),
     ] = None,
-    tasks: Annotated[int | None, typer.Option(min=1, help="How many tasks; by default all of the scenario's.")] = None,
+    tasks: Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default all of the scenario.")] = None,
     batches: Annotated[
-        int | None, typer.Option(min=1, help="Batches per task; by default the scenario's (the paper's 1,000).")
+        int | None,
+        typer.Option(min=1, help="Batches per task; by default the scenario's (1,000 for MNIST, as in the paper)."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs per task, instead of batches.")] = None,
-    seeds: Annotated[str, typer.Option(help="Seeds with commas between; a run for each.")] = "0",
+    seeds: Annotated[str, typer.Option(help="Comma-separated seeds; one run for each.")] = "0",
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="An option of the method or of its recipe; repeatable."),
     ] = None,
-    matrix: Annotated[bool, typer.Option("--matrix", help="Evaluate all tasks so far after every task.")] = False,
+    matrix: Annotated[
+        bool, typer.Option("--matrix", help="Evaluate all tasks learned so far after every task.")
+    ] = False,
     class_incremental: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Also infer the task at the end, from groups of N rows.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Also evaluate with the task inferred from groups of N test rows."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs (seed-0, ...); runs/SCENARIO/METHOD-SIZE by default.")
@@ -54,56 +64,81 @@ def command(
     engine: Annotated[
         str, typer.Option(help="Where independent tasks are learned: local, processes (one for each core) or ray.")
     ] = "local",
-    address: Annotated[
-        str | None, typer.Option(help="A running Ray cluster, like host:6379; by default one is started here.")
-    ] = None,
-    tensorboard: Annotated[Path | None, typer.Option(help="Write every tenth step for TensorBoard here.")] = None,
+    address: Address = None,
+    tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard logs of every tenth step.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all cores.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+    verify: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="RECORD",
+            help="Instead: repeat the run recorded in this folder (.../seed-0), or its first --tasks, and compare.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Teach the tasks of a scenario to a method and measure what it knows afterwards.
+    """Learn the tasks of a scenario one after another with a method, and measure accuracy and forgetting.
 
-    A run that was stopped, even killed, goes on with the same command and ends with the same numbers; a finished one
-    is not done again. More --tasks go on from the same run with fewer, where both are in folders with usual names.
+    A run that was stopped or killed resumes with the same command and gives the same results; a finished one is not
+    repeated. A run with more tasks starts from the finished run with fewer, where both have default folder names.
+
+    The run folder of neuromodnet or flynet is also a model folder for `crwn tasks`, `predict`, `serve` and `atlas`.
     """
-    from crwn.allocation import keep_freed_memory
-    from crwn.cli.watching import RunBars
-    from crwn.errors import CRWNError
+    from crwn.cli.progress import RunBars
+    from crwn.errors import ConfigError, CRWNError
     from crwn.experiments import make_config, run, summary, with_size
     from crwn.experiments.config import parse_seeds, parse_settings
+    from crwn.training.allocation import keep_freed_memory
 
     keep_freed_memory()
+    if verify is not None:
+        if scenario is not None:
+            raise ConfigError(f"--verify repeats a recorded run: leave out the scenario {scenario!r} and the method")
+        typer.echo(_verified(verify, tasks, as_json=as_json))
+        return
+    if scenario is None or method is None:
+        raise typer.BadParameter("missing 'METHOD' or 'SCENARIO': give both, or --verify RECORD")
+    length = {"tasks": tasks, "batches": batches, "epochs": epochs}
+    measured = {"matrix": matrix, "class_incremental": class_incremental}
+    workers = {"engine": engine, "address": address, "threads": threads}
     chosen = parse_settings(settings or [])
-    config = make_config(
-        scenario=scenario,
-        method=method,
-        size=size,
-        tasks=tasks,
-        batches=batches,
-        epochs=epochs,
-        settings=chosen,
-        matrix=matrix,
-        class_incremental=class_incremental,
-        engine=engine,
-        address=address,
-        threads=threads,
-    )
-    numbers = parse_seeds(seeds)
+    config = make_config(scenario=scenario, method=method, size=size, settings=chosen, **length, **measured, **workers)
+    every_seed = parse_seeds(seeds)
     results: list[RunResult] = []
     folders: list[Path] = []
     with RunBars() as bars:
         try:
             config = with_size(config, bars)
-            for seed in numbers:
+            for seed in every_seed:
                 one = config.model_copy(update={"seed": seed})
                 folder = one.folder(Path("runs")) if out is None else out / f"seed-{seed}"
                 folders.append(folder)
-                results.append(run(one, folder, watcher=bars, callbacks=_callbacks(tensorboard, seed)))
+                results.append(run(one, folder, progress=bars, callbacks=_callbacks(tensorboard, seed)))
         except KeyboardInterrupt:
             where = f" in {folders[-1]}" if folders else ""
-            raise CRWNError(f"stopped; everything learned so far is kept{where}: the same command goes on") from None
+            raise CRWNError(f"stopped; finished tasks are saved{where}: the same command resumes") from None
     whole = summary(results, folders)
     typer.echo(json.dumps(whole) if as_json else _table(whole, results))
+
+
+def _verified(record: Path, tasks: int | None, *, as_json: bool) -> str:
+    """Repeat a recorded run and return the comparison, as text or as JSON."""
+    from dataclasses import asdict
+
+    from crwn.cli.progress import RunBars
+    from crwn.experiments.verify import verify
+
+    with RunBars() as bars:
+        found = verify(record, tasks=tasks, progress=bars)
+    if as_json:
+        return json.dumps({"record": str(record), **asdict(found)})
+    noise = "" if found.noise is None else f", standard error of rounding {found.noise:.3f}"
+    lines = [
+        f"{found.outcome}: {record}, {counted(found.tasks, 'task')}, "
+        f"recorded {found.recorded:.4f}%, repeated {found.repeated:.4f}% (difference {found.difference:+.4f}{noise})"
+    ]
+    if found.outcome != "equal" and found.environment:
+        lines.append(f"environments differ: {'; '.join(found.environment)}")
+    return "\n".join(lines)
 
 
 def _callbacks(tensorboard: Path | None, seed: int) -> list[Callback]:
@@ -126,12 +161,12 @@ def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
         for i, name in enumerate(names)
     ]
     spread = f" ± {whole['accuracy_std']:.2f} over {len(results)} seeds" if len(results) > 1 else ""
-    forgot = "all tasks are learned at once" if whole["forgetting"] is None else f"{whole['forgetting']:.2f} points"
+    forgot = "all tasks are learned jointly" if whole["forgetting"] is None else f"{whole['forgetting']:.2f} points"
     facts = [
         ["average accuracy", f"{whole['average_accuracy']:.2f}%{spread}"],
         ["forgetting", forgot],
-        ["numbers per task", number(whole["params_per_task"])],
-        ["with the shared ones spread over the tasks", number(whole["params_per_task_amortised"])],
+        ["parameters per task", number(whole["params_per_task"])],
+        ["with shared parameters divided by the tasks", number(whole["params_per_task_amortised"])],
         ["bytes per task", number(whole["bytes_per_task"])],
         ["seconds per task", f"{whole['seconds_per_task']:.2f}"],
     ]
@@ -147,6 +182,6 @@ def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
                 f"task {inferred['task_accuracy']:.2f}%, task and class {inferred['accuracy']:.2f}%",
             ]
         )
-    facts.append(["kept in", ", ".join(whole["run_dirs"])])
+    facts.append(["run folder", ", ".join(whole["run_dirs"])])
     title = f"{whole['method']} {whole['size']} on {whole['scenario']}, {whole['tasks']} tasks"
     return "\n".join([title, "", aligned(head, rows), "", aligned(["", "all tasks"], facts)])

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from crwn.cli.options import ModelOrRun
 
 EPILOG = "Example: crwn serve digits.crwn --port 8080"
 
 
 def command(
-    model: Annotated[Path, typer.Argument(help="A model folder, as `crwn learn` and `crwn demo` make it.")],
-    host: Annotated[str, typer.Option(help="Where to listen; other than loopback needs a token.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8080,
+    model: ModelOrRun,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; any but a loopback address needs a token.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
     token: Annotated[
-        str | None, typer.Option(envvar="CRWN_TOKEN", show_envvar=True, help="What those who write must show.")
+        str | None,
+        typer.Option(envvar="CRWN_TOKEN", show_envvar=True, help="Bearer token that requests which write must send."),
     ] = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse everything that writes.")] = False,
-    resident: Annotated[int, typer.Option(min=1, help="How many recently used tasks stay in memory.")] = 4096,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every request that writes.")] = False,
+    resident: Annotated[int, typer.Option(min=1, help="Number of recently used tasks kept in memory.")] = 4096,
 ) -> None:
-    """Serve a model: predict, infer tasks, teach and exchange contexts; the web page is at /."""
+    """Serve a model over HTTP: predict, infer tasks, learn tasks and exchange contexts; the web page is at /."""
     try:
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401

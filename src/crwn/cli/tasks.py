@@ -1,4 +1,4 @@
-"""`crwn tasks` and `crwn forget`: what a model folder knows, and dropping some of it."""
+"""`crwn tasks`: list the tasks of a model folder or a run."""
 
 from __future__ import annotations
 
@@ -7,24 +7,21 @@ from typing import Annotated
 
 import typer
 
-from crwn.cli.options import AsJson, ModelFolder, counted
+from crwn.cli.options import AsJson, ModelOrRun, counted
 
 EPILOG = "Example: crwn tasks digits.crwn --prefix site-"
-FORGET_EPILOG = "Example: crwn forget digits.crwn upright"
 
 
 def command(
-    model: ModelFolder,
+    model: ModelOrRun,
     prefix: Annotated[str, typer.Option(help="Only tasks whose names start with this.")] = "",
     limit: Annotated[int, typer.Option(min=1, help="At most this many.")] = 1000,
     as_json: AsJson = False,
 ) -> None:
-    """List the tasks of a model folder."""
-    from crwn.bank import open_bank
-    from crwn.model_folder import BANK, read_description
+    """List the tasks of a model: classes, learned parameters, bytes, accuracy and date of each."""
+    from crwn.learner.folder import open_folder_bank
 
-    fingerprint = read_description(model)["fingerprint"]
-    with open_bank(model / BANK, model=fingerprint, create=False) as bank:
+    with open_folder_bank(model) as bank:
         entries = bank.entries(prefix, limit=limit)
         count = len(bank)
     if as_json:
@@ -32,11 +29,12 @@ def command(
             {
                 "task": one.name,
                 "classes": list(one.classes),
-                "params": one.numbers,
+                "params_per_task": one.params,
+                "params": one.params,  # name of earlier versions
                 "bytes": one.bytes,
                 "created": one.created,
-                "rows": one.info.get("rows"),
-                "accuracy": one.info.get("accuracy"),
+                "rows": one.info.rows,
+                "accuracy": one.info.accuracy,
             }
             for one in entries
         ]
@@ -46,36 +44,17 @@ def command(
 
     rows = []
     for one in entries:
-        accuracy = _accuracy(one.info.get("accuracy"), one.info.get("training_accuracy"))
-        numbers = [f"{number:,}" for number in (len(one.classes), one.numbers, one.bytes)]
-        rows.append([one.name, *numbers, accuracy, one.created[:19].replace("T", " ")])
+        accuracy = _accuracy(one.info.accuracy, one.info.training_accuracy)
+        counts = [f"{number:,}" for number in (len(one.classes), one.params, one.bytes)]
+        rows.append([one.name, *counts, accuracy, one.created[:19].replace("T", " ")])
     if rows:
-        typer.echo(aligned(["task", "classes", "numbers", "bytes", "accuracy", "learned (UTC)"], rows))
+        typer.echo(aligned(["task", "classes", "parameters", "bytes", "accuracy", "learned (UTC)"], rows))
     more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
     typer.echo(f"{counted(count, 'task')} in {model}{more}")
 
 
-def _accuracy(held_out: object, own: object) -> str:
-    """Percent right on rows held out; on a task's own rows where there were none."""
-    if isinstance(held_out, int | float):
+def _accuracy(held_out: float | None, training: float | None) -> str:
+    """Accuracy in percent on held-out rows, or on the training rows if none were held out."""
+    if held_out is not None:
         return f"{held_out:.1f}%"
-    return f"{own:.1f}% (own rows)" if isinstance(own, int | float) else ""
-
-
-def forget(
-    model: ModelFolder,
-    task: Annotated[str, typer.Argument(help="Name of the task.")],
-    as_json: AsJson = False,
-) -> None:
-    """Drop a task for good; all others stay as they are."""
-    from crwn.bank import open_bank
-    from crwn.model_folder import BANK, read_description
-
-    fingerprint = read_description(model)["fingerprint"]
-    with open_bank(model / BANK, model=fingerprint, create=False) as bank:
-        bank.delete(task)
-        left = len(bank)
-    if as_json:
-        typer.echo(json.dumps({"model": str(model), "forgot": task, "tasks": left}))
-    else:
-        typer.echo(f'forgot "{task}"; {counted(left, "task")} left in {model}')
+    return "" if training is None else f"{training:.1f}% (training)"

@@ -1,11 +1,11 @@
-"""What one task learned, and the same as bytes or a file."""
+"""A context: all that one task learned, in memory, as bytes and as a file."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,54 +17,39 @@ from safetensors.numpy import save as arrays_to_bytes
 from safetensors.torch import load as tensors_from_bytes
 from torch import Tensor
 
-from crwn.context.labels import decode_label, encode_label, plain_label
-from crwn.context.stores import Store, check_store, pack, unpack
+from crwn._utils import write_whole
+from crwn.contexts.dtype import Store, check_store, pack, unpack
+from crwn.contexts.info import ContextInfo, to_json
+from crwn.contexts.labels import decode_label, encode_label, plain_label
+from crwn.contexts.names import check_name
+from crwn.data.standardize import check_scaling
 from crwn.errors import ContextError, TaskError
-from crwn.files import write_whole
 
 FORMAT = 1
-LONGEST_NAME = 200
-
-_ACCURACIES = (("accuracy", "right on rows held out"), ("training_accuracy", "right on its own rows"))
-
-to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 _EMPTY_CHECKSUM = "0" * 64
-_CHECKSUM_MARK = rb"{\"checksum\":\""  # as it stands in the header: JSON inside a JSON string
-# Zero-width (non-)joiners are invisible but needed to spell Persian, Hindi and many emoji.
-_JOINERS = str.maketrans("", "", "\u200c\u200d")
+_CHECKSUM_MARK = rb"{\"checksum\":\""  # as it is written in the header: JSON inside a JSON string
 
 
 def now() -> str:
-    """The time now, ISO 8601 in UTC, as contexts carry it."""
+    """The current time as contexts record it: ISO 8601, UTC, whole seconds."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def check_name(name: str) -> str:
-    """The name itself when a task may be called so; TaskError otherwise."""
-    if not isinstance(name, str):
-        raise TaskError(f"task name {name!r} is of type {type(name).__name__}: name tasks with text")
-    if not 1 <= len(name) <= LONGEST_NAME:
-        raise TaskError(f"task name {name[:20]!r} has {len(name)} characters: use 1 to {LONGEST_NAME}")
-    if not name.translate(_JOINERS).isprintable():
-        raise TaskError(f"task name {name!r} has characters that cannot be printed: leave them out")
-    return name
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Context:
-    """All that one task learned, by name of the model's parameters and buffers.
+    """All that one task learned: tensors by the names of the model's parameters and buffers, classes, and facts.
 
     Args:
         name: the task's name.
-        tensors: learned numbers by context name; kept as float32 copies on the CPU.
+        tensors: learned parameters and buffers by name; copied to float32 on the CPU.
         classes: label values in the order of the outputs: str, int, float, bool, None and tuples of these.
-        model: fingerprint of the model that learned it.
-        created: when it was learned, ISO 8601 in UTC.
-        info: facts that survive JSON: rows, steps, accuracy, seconds.
+        model: fingerprint of the model it belongs to.
+        created: time of learning, ISO 8601 in UTC; now by default.
+        info: facts about the task: a `ContextInfo`, or a flat dictionary of values that JSON can represent.
 
     Raises:
-        ContextError: NaN or infinite numbers, labels or facts that JSON cannot keep.
+        ContextError: NaN or infinite values, labels or facts that JSON cannot represent.
         TaskError: a name that is not allowed.
     """
 
@@ -72,31 +57,38 @@ class Context:
     tensors: dict[str, Tensor]
     classes: tuple[Hashable, ...]
     model: str
-    created: str = field(default_factory=now)
-    info: dict[str, Any] = field(default_factory=dict)
+    created: str
+    info: ContextInfo
 
-    def __post_init__(self) -> None:
-        check_name(self.name)
-        if not self.tensors:
-            raise ContextError(f'context for task "{self.name}" has no tensors: it must hold what the task learned')
-        tensors = {}
-        for key in sorted(self.tensors):
-            tensor = self.tensors[key].detach().to(device="cpu", dtype=torch.float32, copy=True).contiguous()
+    def __init__(
+        self,
+        name: str,
+        tensors: Mapping[str, Tensor],
+        classes: Sequence[Hashable],
+        model: str,
+        created: str | None = None,
+        info: Mapping[str, Any] | None = None,
+    ) -> None:
+        check_name(name)
+        if not tensors:
+            raise ContextError(f'context for task "{name}" has no tensors: it must hold what the task learned')
+        kept = {}
+        for key in sorted(tensors):
+            tensor = tensors[key].detach().to(device="cpu", dtype=torch.float32, copy=True).contiguous()
             if not np.isfinite(tensor.numpy()).all():
                 raise ContextError(
-                    f'context for task "{self.name}" has NaN or infinite numbers in {key}: learn the task again'
+                    f'context for task "{name}" has NaN or infinite numbers in {key}: learn the task again'
                 )
-            tensors[key] = tensor
-        classes = tuple(plain_label(label, self.name) for label in self.classes)
-        if len(set(classes)) != len(classes):
-            raise ContextError(f'classes of task "{self.name}" repeat a label: {_short(classes)}: list each once')
-        try:
-            info = json.loads(json.dumps(self.info, default=_plain_number, allow_nan=False))
-        except (TypeError, ValueError, RecursionError) as error:
-            raise ContextError(f'info of task "{self.name}" does not survive JSON: {error}: use plain values') from None
-        object.__setattr__(self, "tensors", tensors)
-        object.__setattr__(self, "classes", classes)
-        object.__setattr__(self, "info", info)
+            kept[key] = tensor
+        labels = tuple(plain_label(label, name) for label in classes)
+        if len(set(labels)) != len(labels):
+            raise ContextError(f'classes of task "{name}" repeat a label: {_short(labels)}: list each once')
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "tensors", kept)
+        object.__setattr__(self, "classes", labels)
+        object.__setattr__(self, "model", model)
+        object.__setattr__(self, "created", now() if created is None else created)
+        object.__setattr__(self, "info", _checked_info({} if info is None else info, name))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and self.to_bytes() == other.to_bytes()
@@ -105,25 +97,32 @@ class Context:
         return hash(self.checksum)
 
     def __repr__(self) -> str:
-        """One line: what it holds is thousands of numbers."""
-        told = ((self.info.get(key), of) for key, of in _ACCURACIES)
-        known = next((f", {value:.1f}% {of}" for value, of in told if isinstance(value, int | float)), "")
-        return f"Context({self.name!r}, {len(self.classes)} classes, {self.numbers:,} numbers{known})"
+        known = ""
+        if self.info.accuracy is not None:
+            known = f", {self.info.accuracy:.1f}% right on rows held out"
+        elif self.info.training_accuracy is not None:
+            known = f", {self.info.training_accuracy:.1f}% right on its own rows"
+        return f"Context({self.name!r}, {len(self.classes)} classes, {self.params:,} parameters{known})"
 
     @property
-    def numbers(self) -> int:
-        """How many learned numbers it holds."""
+    def params(self) -> int:
+        """How many parameters the task learned, batch-norm statistics included."""
         return sum(tensor.numel() for tensor in self.tensors.values())
 
     @property
+    def numbers(self) -> int:
+        """Deprecated name of `params`."""
+        return self.params
+
+    @property
     def checksum(self) -> str:
-        """SHA-256 over the whole record: name, classes, tensors, model, when, info."""
+        """SHA-256 over everything: name, classes, tensors, model, created, info."""
         return stored_checksum(self.to_bytes())
 
     def to_bytes(self, store: Store = "float32") -> bytes:
-        """The context as safetensors, its record as JSON in the header, and a checksum over all of it.
+        """Serialize to safetensors, with all but the tensors and a checksum over everything as JSON in the header.
 
-        `store="int8"` keeps one scale per tensor; single numbers and batch-norm statistics stay float32.
+        `store="int8"` adds one scale per tensor; scalars and batch-norm statistics stay float32.
         """
         check_store(store)
         stored, scales = {}, {}
@@ -133,14 +132,14 @@ class Context:
             if packed.dtype == torch.int8:
                 scales[key] = scale
         record = {
-            # First, so that the first run of 64 zeros in the bytes is the checksum's own place.
+            # First, so that the first run of 64 zeros in the bytes is where the checksum is written.
             "checksum": _EMPTY_CHECKSUM,
             "format": FORMAT,
             "name": self.name,
             "classes": [encode_label(label) for label in self.classes],
             "model": self.model,
             "created": self.created,
-            "info": self.info,
+            "info": dict(self.info),
             "store": store,
             "scales": scales,
         }
@@ -150,10 +149,13 @@ class Context:
 
     @classmethod
     def from_bytes(cls, data: bytes, *, source: str = "these bytes") -> Context:
-        """The context in `data`; `source` says in errors where the bytes came from.
+        """Read what `to_bytes` wrote.
+
+        Args:
+            source: where the bytes come from, for error messages.
 
         Raises:
-            ContextError: damaged, truncated, of another format, or holding NaN or infinite numbers.
+            ContextError: damaged, truncated, of another format, or with NaN or infinite values.
         """
         record = _read_record(data, source)
         blank = data.replace(str(record["checksum"]).encode(), _EMPTY_CHECKSUM.encode(), 1)
@@ -169,15 +171,16 @@ class Context:
             classes = tuple(decode_label(label) for label in record["classes"])
             model, created, info = record["model"], record["created"], record["info"]
             if not (isinstance(model, str) and isinstance(created, str) and isinstance(info, dict)):
-                raise TypeError("model, created or info is of the wrong kind")
-            return cls(record["name"], tensors, classes, model, created, info)
+                raise TypeError("model, created or info is of the wrong type")
+            to_json(info)  # raises for values that are not finite
+            return cls(record["name"], tensors, classes, model, created, ContextInfo.from_stored(info))
         except (ContextError, TaskError) as error:
             raise ContextError(f"{source} is refused: {error}") from None
         except (SafetensorError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
             raise ContextError(f"{source} is not a context: {_one_line(error)}: export the context again") from None
 
     def save(self, path: str | Path, store: Store = "float32") -> None:
-        """Write the context to a `.safetensors` file: all of it, or the file stays what it was."""
+        """Write the context to a `.safetensors` file; if that fails, an existing file is unchanged."""
         path = Path(path)
         data = self.to_bytes(store)
         try:
@@ -190,7 +193,7 @@ class Context:
 
     @classmethod
     def load(cls, path: str | Path) -> Context:
-        """The context in a file that `save` wrote."""
+        """Read a file that `save` wrote."""
         try:
             data = Path(path).read_bytes()
         except OSError as error:
@@ -199,13 +202,13 @@ class Context:
 
 
 def stored_checksum(data: bytes) -> str:
-    """The checksum that bytes made by `Context.to_bytes` carry (`Context.from_bytes` compares it with the bytes)."""
+    """The checksum in the header of bytes that `Context.to_bytes` made; only `Context.from_bytes` verifies it."""
     start = data.find(_CHECKSUM_MARK) + len(_CHECKSUM_MARK)
     return data[start : start + 64].decode("ascii", "replace")
 
 
 def check_model(context: Context, fingerprint: str, shapes: Mapping[str, Sequence[int]] | None = None) -> None:
-    """Refuse a context that another model learned, or whose tensors are not the ones this model takes."""
+    """Raise ContextError if the context belongs to another model, or its tensors are not of these names and shapes."""
     if context.model != fingerprint:
         raise ContextError(
             f'context for task "{context.name}" was learned by model {context.model[:12]}..., '
@@ -216,7 +219,7 @@ def check_model(context: Context, fingerprint: str, shapes: Mapping[str, Sequenc
 
 
 def check_shapes(context: Context, shapes: Mapping[str, Sequence[int]]) -> None:
-    """Refuse a context whose tensors are not of these names and shapes."""
+    """Raise ContextError if the context's tensors are not of these names and shapes."""
     missing, extra = sorted(shapes.keys() - context.tensors.keys()), sorted(context.tensors.keys() - shapes.keys())
     if missing or extra:
         raise ContextError(
@@ -232,7 +235,7 @@ def check_shapes(context: Context, shapes: Mapping[str, Sequence[int]]) -> None:
 
 
 def _read_record(data: bytes, source: str) -> dict[str, Any]:
-    """The JSON record in the header of a context's bytes, not yet compared with its checksum."""
+    """The JSON record in the header of a context's bytes; its checksum is not verified."""
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > len(data) - 8:
         raise ContextError(f"{source} is truncated or not safetensors ({len(data)} bytes): restore it from a copy")
@@ -251,10 +254,15 @@ def _read_record(data: bytes, source: str) -> dict[str, Any]:
     return dict(record)
 
 
-def _plain_number(value: object) -> object:
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"a {type(value).__name__} is not JSON")
+def _checked_info(given: Mapping[str, Any], task: str) -> ContextInfo:
+    try:
+        info = ContextInfo.from_mapping(given)
+        len(info)  # a record made field by field is converted to JSON now
+    except ContextError as error:
+        raise ContextError(f'task "{task}": {error}') from None
+    if "scaling" in info.user:
+        check_scaling(info.user["scaling"], task)
+    return info
 
 
 def _one_line(error: BaseException) -> str:

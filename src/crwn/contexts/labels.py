@@ -1,4 +1,4 @@
-"""Class labels as contexts keep them: plain Python values that JSON brings back."""
+"""Class labels of contexts: plain Python values that JSON can represent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crwn.errors import ContextError
 
 
 def plain_label(label: object, task: str) -> Hashable:
-    """NumPy's scalars as Python's own; an error for labels that JSON could not bring back."""
+    """Convert NumPy scalars to Python values; ContextError for labels that JSON cannot represent."""
     if isinstance(label, np.generic):
         label = label.item()
     if isinstance(label, tuple):
@@ -25,12 +25,12 @@ def plain_label(label: object, task: str) -> Hashable:
 
 
 def encode_label(label: Hashable) -> object:
-    """A label as JSON can keep it."""
+    """The JSON value of a label."""
     return {"tuple": [encode_label(part) for part in label]} if isinstance(label, tuple) else label
 
 
 def decode_label(label: object) -> Hashable:
-    """The label that `encode_label` made this of."""
+    """The label of a JSON value that `encode_label` made."""
     if isinstance(label, dict):
         return tuple(decode_label(part) for part in label["tuple"])
     if isinstance(label, list):

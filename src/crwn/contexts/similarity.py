@@ -1,4 +1,4 @@
-"""How alike contexts are: cosine after removing the mean context, which all tasks share from their common start."""
+"""Similarity of contexts: cosine after subtracting the mean context, which reflects the tasks' common start."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def flatten(contexts: Sequence[Mapping[str, Tensor]], *, only: str | None = None) -> Tensor:
-    """Contexts as rows of one matrix, `[tasks, numbers]`; `only` takes the tensors whose names start with it.
+    """Contexts as rows of one matrix, `[tasks, parameters]`; `only` selects tensors whose names start with it.
 
     Statistics of normalisation layers are left out: they describe the data, not what was learned.
     """
@@ -22,13 +22,13 @@ def flatten(contexts: Sequence[Mapping[str, Tensor]], *, only: str | None = None
 
 
 def centred_cosine(vectors: Tensor, *, mean: Tensor | None = None) -> Tensor:
-    """Cosine of every pair of rows after taking off the mean row, `[tasks, tasks]`."""
+    """Cosine of every pair of rows after subtracting the mean row, `[tasks, tasks]`."""
     unit = _unit(vectors, mean)
     return (unit @ unit.T).clamp(-1.0, 1.0)
 
 
 def nearest(vectors: Tensor, row: int, count: int) -> list[tuple[int, float]]:
-    """The rows most like this one with their similarities, most alike first."""
+    """The `count` rows most similar to this one, with their similarities, most similar first."""
     unit = _unit(vectors, None)
     alike = (unit @ unit[row]).clamp(-1.0, 1.0)
     alike[row] = -2.0

@@ -1,4 +1,4 @@
-"""A task's inputs in 128 bytes: the mean of its rows through a fixed random projection, to find likely tasks fast."""
+"""Sketches: the mean of a task's inputs in 128 bytes, by a fixed random projection, to find likely tasks fast."""
 
 from __future__ import annotations
 
@@ -11,29 +11,31 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crwn.rows import named_generator
-from crwn.scaling import standardised
+from crwn.data.standardize import standardize_per_task
+from crwn.layers.weights import named_generator
 
 SIZE = 128
-UNFAIR = 0.8  # of one row's mean squared distance: how far off groups of a task's own rows may lie
+# How far the mean of a group of the task's own rows may be off because the group is no random sample, as a share of
+# the mean squared distance of one row.
+UNFAIR = 0.8
 FAR = 5.0
-MOST_NUMBERS = 50_000  # rows larger than this would need a projection of more than 25 MB
+MOST_FEATURES = 50_000  # larger rows would need a projection of more than 25 MB
 
 
 @lru_cache(maxsize=4)
-def projection(numbers: int) -> Tensor:
-    """Random signs that keep inner products on average, `[SIZE, numbers]`; the same for all tasks and processes."""
-    signs = named_generator("sketch", numbers).integers(0, 2, size=(SIZE, numbers), dtype=np.int8)
+def projection(features: int) -> Tensor:
+    """Random signs that preserve inner products on average, `[SIZE, features]`; always the same."""
+    signs = named_generator("sketch", features).integers(0, 2, size=(SIZE, features), dtype=np.int8)
     return torch.from_numpy((signs * 2 - 1).astype(np.float32)).mul_(SIZE**-0.5)
 
 
 def make_sketch(x: Tensor) -> dict[str, float | str] | None:
-    """What a context remembers of its rows, `[rows, ...]` as the model takes them; None where they are too large.
+    """The sketch of a task's standardized rows, `[rows, ...]`; None if there are none or they are too large.
 
-    The projected mean as int8 with a scale, and mean and deviation of the rows' squared distances from it.
+    It has the projected mean as int8 with a scale, and mean and deviation of the rows' squared distances from it.
     """
     rows = x.flatten(1).float()
-    if not len(rows) or rows.shape[1] > MOST_NUMBERS:
+    if not len(rows) or rows.shape[1] > MOST_FEATURES:
         return None
     projected = rows @ projection(rows.shape[1]).T
     mean = projected.mean(dim=0)
@@ -53,7 +55,7 @@ def _short(value: float) -> float:
 
 
 def open_sketches(kept: Sequence[object]) -> tuple[list[int], Tensor]:
-    """The projected means that `make_sketch` kept, `[known, SIZE]`, and whose they are: nonsense is left out."""
+    """Decode sketches: positions of the valid ones, and their projected means `[valid, SIZE]`; others are skipped."""
     known: list[int] = []
     scales: list[float] = []
     values: list[bytes] = []
@@ -73,25 +75,26 @@ def open_sketches(kept: Sequence[object]) -> tuple[list[int], Tensor]:
 
 
 def distances(x: Tensor, sketches: Sequence[object], scalings: Tensor) -> Tensor:
-    """Squared distance of these raw rows' mean from every task's own, `[tasks]`; NaN where there is no sketch.
+    """Squared distance of the mean of these raw rows from every task's mean, `[tasks]`; NaN without a valid sketch.
 
-    Each task looks at the rows through its own scaling `[tasks, 2, 1]`, or `[tasks, 2, columns]`.
+    The rows are standardized for each task with its scaling, `[tasks, 2, 1]` or `[tasks, 2, columns]`.
     """
     found = torch.full((len(sketches),), torch.nan)
     known, means = open_sketches(sketches)
-    if known and x[0].numel() <= MOST_NUMBERS:
+    if known and x[0].numel() <= MOST_FEATURES:
         matrix = projection(x[0].numel())
         mean, own = x.flatten(1).float().mean(dim=0), scalings[known]
         if own.shape[-1] == 1:  # the same as below, with one product for all tasks
             scaled = (matrix @ mean - own[:, 0] * matrix.sum(dim=1)) / own[:, 1]
         else:
-            scaled = standardised(mean.expand(len(known), -1), own) @ matrix.T
+            own = own.repeat_interleave(len(mean) // own.shape[-1], dim=-1)  # an image channel's for all of its pixels
+            scaled = standardize_per_task(mean.expand(len(known), -1), own) @ matrix.T
         found[known] = (scaled - means).square().sum(dim=1).nan_to_num(torch.inf)
     return found
 
 
 def likely(x: Tensor, sketches: Sequence[object], scalings: Tensor, keep: int) -> list[int]:
-    """Positions of the tasks whose own rows these raw rows are most like: `keep` of them, and all without a sketch."""
+    """Positions of the `keep` tasks whose sketches are nearest to these raw rows, and of all tasks without a sketch."""
     far = distances(x, sketches, scalings)
     unknown = far.isnan()
     known = (~unknown).nonzero()[:, 0]
@@ -100,9 +103,9 @@ def likely(x: Tensor, sketches: Sequence[object], scalings: Tensor, keep: int) -
 
 
 def how_far(distance: float, rows: int, kept: object) -> float:
-    """A group's distance from the task's mean over that of a fair group of its own rows: 1 where it is not known.
+    """A group's squared distance from the task's mean, relative to that of a random sample of the task's rows.
 
-    Beyond FAR groups are far, whoever they belong to: one of a single class lies far from its own task's mean too.
+    1 without a valid sketch; at most FAR, because a group of a single class is far from its own task's mean too.
 
     >>> how_far(2.0, 4, {"distance": 8.0}), how_far(2.0, 16, {"distance": 8.0}), how_far(2.0, 16, None)
     (1.0, 4.0, 1.0)
@@ -115,9 +118,9 @@ def how_far(distance: float, rows: int, kept: object) -> float:
 
 
 def usual(distance: float, rows: int, kept: object) -> float | None:
-    """The chance that a group of the task's own rows has its mean at least this far; None where that is not known.
+    """The probability that a group of the task's rows has its mean at least this far off; None without a valid sketch.
 
-    A group need not be a fair sample (all of one class, say), so its mean may lie some way off however large it is.
+    A group need not be a random sample (it may be of one class), so its mean may be off however large it is.
     """
     match kept:
         case {"distance": int() | float() as mean, "deviation": int() | float() as deviation}:

@@ -1,25 +1,28 @@
-"""Many contexts of one model stacked, so that a row of a batch picks its own."""
+"""Many contexts of one model in stacked tensors, from which each sample of a batch selects its task's."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from crwn.context.context import Context, check_shapes
-from crwn.context.stores import Store, check_store, pack, stored_dtype
+from crwn.contexts.context import Context, check_shapes
+from crwn.contexts.dtype import Store, check_store, pack, stored_dtype
+from crwn.contexts.info import ContextInfo
+from crwn.contexts.names import check_free
 from crwn.errors import ContextError, TaskError
+from crwn.layers import Modulated
+from crwn.models.row_contexts import RowContexts
 
 
 class ContextStack:
-    """Contexts of one model as `[K, ...]` tensors: choosing a task is an index, a mixed batch is a gather.
+    """Contexts of one model as `[K, ...]` tensors: selecting a task is an index, a batch of mixed tasks a gather.
 
     Args:
         shapes: name and shape of each tensor of one context.
-        store: how rows are held: float32, float16, or int8 with a scale per row and tensor; given out as float32.
-        capacity: rows to make room for at once; the room doubles when it is full.
+        store: dtype in memory: float32, float16, or int8 with a scale per row and tensor; returned as float32.
+        capacity: rows allocated at first; the allocation doubles when it is full.
     """
 
     def __init__(self, shapes: Mapping[str, Sequence[int]], *, store: Store = "float32", capacity: int = 8) -> None:
@@ -27,7 +30,7 @@ class ContextStack:
         self.shapes = {key: tuple(shapes[key]) for key in sorted(shapes)}
         self._names: list[str] = []
         self._classes: list[tuple[Hashable, ...]] = []
-        self._info: list[dict[str, Any]] = []
+        self._info: list[ContextInfo] = []
         self._index: dict[str, int] = {}
         self._room = max(1, capacity)
         self._rows = {
@@ -38,7 +41,7 @@ class ContextStack:
 
     @classmethod
     def from_contexts(cls, contexts: Iterable[Context], *, store: Store = "float32") -> ContextStack:
-        """A stack of these contexts in their order."""
+        """Stack these contexts in their order."""
         contexts = list(contexts)
         if not contexts:
             raise ContextError("a stack needs at least one context to know its shapes: give one")
@@ -61,13 +64,13 @@ class ContextStack:
 
     @property
     def bytes(self) -> int:
-        """Memory that the stack takes, room for growth included."""
+        """Memory of the stack, allocated but unused rows included."""
         held = [*self._rows.values(), *self._scales.values()]
         return sum(tensor.numel() * tensor.element_size() for tensor in held)
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """All rows, `[K, ...]` by name; without a copy where they are held as float32."""
+        """All rows, `[K, ...]` by name; not copied if they are float32 in memory."""
         return {key: self._open(key, slice(0, len(self))) for key in self._rows}
 
     def index(self, name: str) -> int:
@@ -83,14 +86,14 @@ class ContextStack:
         try:
             return torch.tensor([self._index[name] for name in names], dtype=torch.int64)
         except KeyError:
-            return torch.tensor([self.index(name) for name in names], dtype=torch.int64)  # says which is missing
+            return torch.tensor([self.index(name) for name in names], dtype=torch.int64)  # raises for the missing one
 
     def classes(self, row: int) -> tuple[Hashable, ...]:
-        """The label values of the task in this row."""
+        """Class labels of the task in this row."""
         return self._classes[self._checked(row)]
 
-    def info(self, row: int) -> dict[str, Any]:
-        """The facts kept with the task in this row."""
+    def info(self, row: int) -> ContextInfo:
+        """Facts about the task in this row."""
         return self._info[self._checked(row)]
 
     def row(self, row: int) -> dict[str, Tensor]:
@@ -103,7 +106,7 @@ class ContextStack:
         return dict(self.lazily(positions))
 
     def lazily(self, positions: Tensor) -> Mapping[str, Tensor]:
-        """The same, each gathered when it is asked for: fresh in the cache when a layer comes to use it."""
+        """Like `gather`, but each tensor is copied on access, so that it is in the CPU's cache when a layer uses it."""
         if len(positions) and not 0 <= int(positions.min()) <= int(positions.max()) < len(self):
             raise ContextError(
                 f"rows {int(positions.min())} to {int(positions.max())} asked of a stack of {len(self)}: "
@@ -112,9 +115,8 @@ class ContextStack:
         return _Gathered(self, positions)
 
     def append(self, context: Context) -> int:
-        """Add a task; gives its row."""
-        if context.name in self._index:
-            raise TaskError(f'task "{context.name}" is stacked already: replace it, or choose another name')
+        """Add a task and return its row."""
+        check_free([context.name], self._index, where="the stack")
         check_shapes(context, self.shapes)
         if len(self) == self._room:
             self._grow()
@@ -127,7 +129,7 @@ class ContextStack:
         return row
 
     def replace(self, context: Context) -> int:
-        """Put a task's new context in the place of its old one; gives its row."""
+        """Overwrite a task's context and return its row."""
         row = self.index(context.name)
         check_shapes(context, self.shapes)
         self._write(row, context)
@@ -136,7 +138,7 @@ class ContextStack:
         return row
 
     def remove(self, name: str) -> None:
-        """Take a task out; the last row moves into its place."""
+        """Remove a task; the last row moves to its place."""
         row, last = self.index(name), len(self) - 1
         if row != last:
             for held in (self._rows, self._scales):
@@ -176,10 +178,8 @@ class ContextStack:
         self._room *= 2
 
 
-class _Gathered(Mapping[str, Tensor]):
-    """Rows of a stack that is not changed meanwhile."""
-
-    fresh = True  # every tensor is a copy that nobody else has: whoever asked may write over it
+class _Gathered(RowContexts):
+    """Rows of a stack, which must not change as long as this is in use."""
 
     def __init__(self, stack: ContextStack, positions: Tensor) -> None:
         self._stack = stack
@@ -193,3 +193,9 @@ class _Gathered(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._stack.shapes)
+
+    def gain(self, layer: Modulated, name: str) -> Tensor:
+        if f"{name}.v" not in self._stack.shapes:
+            return super().gain(layer, name)
+        # The lookup copies the rows, so the copy can be scaled in place.
+        return self[f"{name}.v"].mul_(self.alpha(layer, name))

@@ -1,9 +1,12 @@
-"""Data sets: where they come from, and the cache that keeps them."""
+"""Data: datasets and their cache, readers for the user's files, and rows converted to model inputs.
+
+`sources/` has one file per known dataset. May import: `models`, `layers`, `errors`.
+"""
 
 from crwn.data.columns import in_order
+from crwn.data.custom import read_image_set
 from crwn.data.files import read_labelled, read_table
 from crwn.data.image_set import ImageSet
-from crwn.data.own import read_image_set
 from crwn.data.progress import Progress, progress_bar
 from crwn.data.sources import available, fetch, import_data, load
 

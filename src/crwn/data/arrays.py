@@ -1,4 +1,4 @@
-"""Labelled arrays in files: `.npz`, pairs of `.npy`, CSV with a `label` column; read without ever unpickling."""
+"""Read labelled arrays from files: `.npz`, pairs of `.npy`, CSV with a `label` column. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from crwn.errors import DataError
 
 @dataclass(frozen=True)
 class LabelledArrays:
-    """Rows and labels as they stand in the file; parts it does not have are None."""
+    """Rows and labels as stored in a file; parts that the file does not have are None."""
 
     x: Array
     y: Array | None
     x_test: Array | None = None
     y_test: Array | None = None
-    columns: tuple[str, ...] | None = None  # names, where the file has them
+    columns: tuple[str, ...] | None = None  # column names, if the file has any
 
 
 def read_arrays(path: Path) -> LabelledArrays:
-    """The arrays in a file (or in a folder with `x.npy` and `y.npy`), checked."""
+    """Read and check the arrays in a file, or in a folder with `x.npy` and `y.npy`."""
     columns: tuple[str, ...] | None = None
     if path.is_dir():
         parts = {part: _load_npy(file) for part in _PARTS if (file := path / f"{part}.npy").is_file()}
@@ -58,7 +58,7 @@ _PARTS = ("x", "y", "x_test", "y_test")
 
 
 def check_rows(x: Array, where: str) -> None:
-    """Rows are numbers, finite, at least one of them, and each is at least one number."""
+    """Raise DataError unless x is `[rows, ...]` of finite numbers with at least one row."""
     if x.dtype.kind not in "buif":
         raise DataError(f"{where} holds {x.dtype} values: it must hold numbers")
     if x.ndim < 2 or x.size == 0:
@@ -71,7 +71,7 @@ def check_rows(x: Array, where: str) -> None:
 
 
 def check_labels(y: Array, rows: int, where: str) -> Array:
-    """One plain label per row; whole floats become integers."""
+    """Check that there is one label per row and return the labels; whole floats become integers."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1 or len(y) != rows:
@@ -93,7 +93,7 @@ def check_labels(y: Array, rows: int, where: str) -> Array:
 
 def _load_npy(path: Path) -> Array:
     try:
-        # NumPy leaves a damaged file open when it opens it itself.
+        # Opened here because NumPy does not close a damaged file that it opened.
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
@@ -117,15 +117,15 @@ def _load_csv(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
             header = [column.strip() for column in next(csv.reader(file), [])]
             if len(header) == 1 and (other := next((sign for sign in ";\t|" if sign in header[0]), None)):
                 raise DataError(f"{path} looks separated by {other!r}: columns must have commas between them")
-            # Whole numbers that differ may be names: years, wavelengths, those that pandas gives.
+            # Distinct whole numbers may be column names: years, wavelengths, or the default names of pandas.
             named = len(set(header)) == len(header) and all(column.isdecimal() for column in header)
             if header and not named and all(_is_number(column) for column in header):
-                raise DataError(f"{path} has numbers in its first line: it must name the columns, the labels' 'label'")
+                raise DataError(f"{path} has numbers in its first line: it must name the columns, labels as 'label'")
             if not any(column != "label" for column in header):
                 raise DataError(f"{path} has no columns beside 'label': its first line must name the columns")
             if header.count("label") > 1:
                 raise DataError(f"{path} has {header.count('label')} columns named 'label': there can be one")
-            # Lines are kept, because numbers and labels are read from them in two passes of NumPy's own parser.
+            # All lines in memory: NumPy parses them twice, once for the values and once for the labels.
             lines = [line for line in file if line.strip()]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise DataError(f"{path} cannot be read as CSV ({error})") from None
@@ -149,7 +149,7 @@ def _load_csv(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
 
 
 def _check_widths(lines: list[str], columns: int, path: Path) -> None:
-    """Every row has as many fields as the header: NumPy looks only at the columns it is asked for."""
+    """Raise DataError for a row with more or fewer fields than the header; `np.loadtxt` does not check this."""
     if any('"' in line for line in lines):
         try:
             counts = [len(row) for row in csv.reader(lines, strict=True)]
@@ -166,7 +166,7 @@ def _check_widths(lines: list[str], columns: int, path: Path) -> None:
 
 
 def _wrong_cell(lines: list[str], header: list[str], columns: list[int]) -> str | None:
-    """The first cell that is not a number, and where it stands."""
+    """Describe the first cell that is not a number, and its position."""
     for number, row in enumerate(csv.reader(lines)):
         for at in columns:
             if not _is_number(row[at]):

@@ -1,4 +1,4 @@
-"""The folder where data sets are kept: memory-mapped arrays, written whole or not at all."""
+"""The dataset cache: a folder per dataset with memory-mapped arrays, written atomically."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crwn._utils import atomic_file, sync_folder, write_whole
 from crwn.data.image_set import Arrays, ImageSet
 from crwn.errors import DataError
 
@@ -27,7 +28,7 @@ ABANDONED_AFTER = 24 * 3600.0  # seconds; a temporary folder this old belongs to
 
 
 def cache_folder() -> Path:
-    """`$CRWN_DATA`, or `crwn` in the user's cache folder."""
+    """Path of the cache: `$CRWN_DATA`, or `crwn` in the user's cache folder."""
     if chosen := os.environ.get("CRWN_DATA"):
         return Path(chosen).expanduser()
     if usual := os.environ.get("XDG_CACHE_HOME"):
@@ -36,9 +37,9 @@ def cache_folder() -> Path:
 
 
 def check_name(name: str) -> str:
-    """A set's name is a folder's name: letters, digits, `_`, `-`, `.`."""
+    """Return the name if it can name a dataset's folder (letters, digits, `_`, `-`, `.`), else raise DataError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}", name):
-        raise DataError(f"{name!r} cannot be the name of a data set: use letters, digits, '_', '-' and '.'")
+        raise DataError(f"{name!r} cannot be the name of a dataset: use letters, digits, '_', '-' and '.'")
     return name
 
 
@@ -54,7 +55,7 @@ def cached_names() -> list[str]:
 
 
 def description(name: str) -> dict[str, Any]:
-    """What the cache says about a set, without reading its arrays."""
+    """The metadata of a cached dataset, without reading its arrays."""
     path = cache_folder() / name / "set.json"
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
@@ -62,7 +63,7 @@ def description(name: str) -> dict[str, Any]:
             raise KeyError(*sorted(missing))
         if facts["format"] != FORMAT:
             raise DataError(
-                f"data set {name!r} was cached in format {facts['format']}, this crwn reads {FORMAT}: "
+                f"dataset {name!r} was cached in format {facts['format']}, this crwn reads {FORMAT}: "
                 "fetch or import it again"
             )
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -71,7 +72,7 @@ def description(name: str) -> dict[str, Any]:
 
 
 def read_set(name: str) -> ImageSet:
-    """A cached set; its images stay on disk until they are used."""
+    """Open a cached dataset; its rows are memory-mapped and read from disk when they are used."""
     facts = description(name)
     folder = cache_folder() / name
     shape = tuple(int(size) for size in facts["shape"])
@@ -95,7 +96,11 @@ def read_set(name: str) -> ImageSet:
 
 
 def write_set(name: str, arrays: Arrays, *, replace: bool = True) -> None:
-    """Put a set into the cache in one step, in place of an earlier one of that name unless told to keep that."""
+    """Write a dataset into the cache atomically.
+
+    Args:
+        replace: overwrite a dataset of the same name; False leaves an existing one unchanged.
+    """
     facts = {
         "format": FORMAT,
         "name": check_name(name),
@@ -110,21 +115,20 @@ def write_set(name: str, arrays: Arrays, *, replace: bool = True) -> None:
     }
     with temporary_folder(name) as folder:
         for part in ("x_train", "y_train", "x_test", "y_test"):
-            with (folder / f"{part}.npy").open("wb") as file:
+            with atomic_file(folder / f"{part}.npy") as file:
                 np.save(file, np.ascontiguousarray(getattr(arrays, part)), allow_pickle=False)
-                file.flush()
-                os.fsync(file.fileno())
-        with (folder / "set.json").open("w", encoding="utf-8") as text:
-            json.dump(facts, text)
-            text.flush()
-            os.fsync(text.fileno())
+        write_whole(folder / "set.json", json.dumps(facts).encode())
         folder.chmod(0o755)  # temporary folders are private, a cache may be shared
         _move_in(folder, cache_folder() / name, replace=replace)
 
 
 @contextmanager
 def temporary_folder(name: str) -> Iterator[Path]:
-    """A folder beside the cached sets that is gone afterwards, however the work in it ends."""
+    """A temporary folder in the cache, removed at the end of the `with` block.
+
+    Raises:
+        DataError: the cache cannot be written, or writing inside the block fails.
+    """
     home = cache_folder()
     try:
         home.mkdir(parents=True, exist_ok=True)
@@ -148,7 +152,7 @@ def temporary_folder(name: str) -> Iterator[Path]:
 
 
 def _move_in(folder: Path, target: Path, *, replace: bool) -> None:
-    """Rename a finished folder to its place; a set that is there already moves out first and vanishes with the rest."""
+    """Rename a finished folder to its final name; an existing dataset is renamed first and removed afterwards."""
     aside = folder.with_name(f"{folder.name}.old.tmp")
     if replace or not (target / "set.json").is_file():
         with suppress(FileNotFoundError):
@@ -156,29 +160,25 @@ def _move_in(folder: Path, target: Path, *, replace: bool) -> None:
     try:
         folder.rename(target)
     except OSError as error:
-        # Another process was faster: one finished set is as good as the other.
+        # Another process has written the same dataset in the meantime.
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
             raise
     finally:
         shutil.rmtree(aside, ignore_errors=True)
-    handle = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    sync_folder(target.parent)
 
 
 def _remove_abandoned(home: Path) -> None:
     for entry in home.glob(".*.tmp"):
-        with suppress(FileNotFoundError):  # another process may finish and remove its own meanwhile
+        with suppress(FileNotFoundError):  # another process may remove its own folder at this moment
             if time.time() - entry.stat().st_mtime > ABANDONED_AFTER:
                 shutil.rmtree(entry, ignore_errors=True)
 
 
 def _mapped(path: Path) -> Tensor:
-    # Copy on write: torch warns about arrays it may not write to, and the file stays as it is.
+    # Copy on write: torch warns about read-only arrays, and the file is never changed.
     return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
 
 
 def _damaged(name: str, why: object) -> DataError:
-    return DataError(f"data set {name!r} in {cache_folder()} is damaged ({why}): fetch or import it again")
+    return DataError(f"dataset {name!r} in {cache_folder()} is damaged ({why}): fetch or import it again")

@@ -1,4 +1,4 @@
-"""Columns of a table by name: what is learned from one file and predicted from another must mean the same."""
+"""Reorder the columns of a table by name, so that a file to predict matches the file a task was trained on."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from crwn.errors import DataError
 
 
 def in_order(x: Array, columns: Sequence[str], wanted: Sequence[str], where: str) -> Array:
-    """The table with its columns as wanted.
+    """Return the table with its columns in the order `wanted`.
 
     Raises:
-        DataError: a column is missing, there are others, or names repeat.
+        DataError: a column is missing, there are additional ones, or names repeat.
 
     >>> in_order(np.array([[1, 2]]), ("age", "price"), ("price", "age"), "today.csv").tolist()
     [[2, 1]]
@@ -22,15 +22,16 @@ def in_order(x: Array, columns: Sequence[str], wanted: Sequence[str], where: str
     if list(columns) == list(wanted):
         return x
     missing = [name for name in wanted if name not in columns]
-    strange = [name for name in columns if name not in wanted]
-    if missing or strange or len(set(columns)) < len(columns) or len(columns) != len(wanted):
-        said = [
+    unknown = [name for name in columns if name not in wanted]
+    if missing or unknown or len(set(columns)) < len(columns) or len(columns) != len(wanted):
+        differences = [
             f"{what} {', '.join(map(repr, names[:5]))}"
-            for what, names in (("lacks", missing), ("has", strange))
+            for what, names in (("lacks", missing), ("has", unknown))
             if names
         ]
         raise DataError(
-            f"{where} has other columns than the task was learned from: it {' and '.join(said) or 'repeats names'}; "
+            f"{where} has other columns than the task was learned from: it "
+            f"{' and '.join(differences) or 'repeats names'}; "
             f"give {', '.join(wanted[:12])}{', ...' if len(wanted) > 12 else ''}"
         )
     place = {name: at for at, name in enumerate(columns)}

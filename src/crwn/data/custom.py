@@ -1,4 +1,4 @@
-"""People's own data: any file or folder we can read, made into a set for the cache."""
+"""Datasets from the user's files: arrays, CSV or class folders of images, converted to the form of the cache."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from crwn.data.progress import Progress, silent
 from crwn.errors import DataError
 
 
-def read_own(path: Path, progress: Progress, *, test: Path | None = None) -> Arrays:
-    """A set from arrays, CSV or class folders.
+def read_custom(path: Path, progress: Progress, *, test: Path | None = None) -> Arrays:
+    """Read a dataset from arrays, CSV or class folders.
 
-    Test rows come from `test`, from the test split in `path`, or are a fifth of every class held out.
+    Test rows come from `test`, from the test split in `path`, or are a fifth of every class, held out.
     """
     given = _read(path, progress)
     x, x_test, labels_test = given.x, given.x_test, given.y_test
@@ -33,7 +33,7 @@ def read_own(path: Path, progress: Progress, *, test: Path | None = None) -> Arr
     if len(classes) < 2:
         raise DataError(f"{path} has only the class {classes[0]!r}: there must be at least 2")
     if x_test is None or labels_test is None:
-        # Keyed by nothing that can change, so that the same file gives the same split under any name and path.
+        # A constant key: the same file gives the same split under any name and path.
         kept, held = hold_out(y, key="own")
         if len(held) == 0:
             raise DataError(f"{path} has {len(y)} rows in {len(classes)} classes: too few to hold any out for tests")
@@ -50,9 +50,9 @@ def read_own(path: Path, progress: Progress, *, test: Path | None = None) -> Arr
 
 
 def read_image_set(path: str | Path, *, test: str | Path | None = None, progress: Progress = silent) -> ImageSet:
-    """A file or folder as a set in memory, without the cache."""
+    """Read a file or folder into a dataset in memory, without the cache."""
     path = Path(path)
-    made = read_own(path, progress, test=None if test is None else Path(test))
+    made = read_custom(path, progress, test=None if test is None else Path(test))
     return ImageSet(
         path.stem,
         made.classes,
@@ -71,7 +71,7 @@ def _tensor(array: Array) -> Tensor:
 
 
 def _read(path: Path, progress: Progress) -> LabelledArrays:
-    """Rows and label values, whatever the path holds."""
+    """Rows and label values of an array file or of class folders."""
     if holds_arrays(path):
         arrays = read_arrays(path)
         if arrays.y is None:
@@ -84,7 +84,7 @@ def _read(path: Path, progress: Progress) -> LabelledArrays:
 
 
 def _as_images(x: Array, path: Path) -> Array:
-    """Channels first, and no channel axis for grey images."""
+    """Images with channels first, and without a channel axis where they are grey."""
     if x.ndim > 4:
         raise DataError(f"x in {path} has shape {x.shape}: rows can be tables, grey images or colour images")
     if x.ndim == 4:
@@ -98,7 +98,7 @@ def _as_images(x: Array, path: Path) -> Array:
 
 
 def _fits_bytes(x: Array) -> bool:
-    """Whether all values are whole and from 0 to 255, so that they are kept as bytes."""
+    """Whether all values are whole numbers from 0 to 255, so that they can be stored as uint8."""
     if x.dtype in (np.uint8, np.bool_):
         return True
     return bool(x.min() >= 0 and x.max() <= 255 and (x.dtype.kind in "ui" or (x == np.rint(x)).all()))

@@ -1,38 +1,40 @@
-"""Labelled rows gathered by index: what a task is taught from, without a copy of the data per task."""
+"""Labelled rows gathered by index, so that many tasks share one array without a copy per task."""
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from crwn.errors import DataError
+from crwn.layers.weights import named_generator
 
 Prepare = Callable[[Tensor], Tensor]
 Augment = Callable[[Tensor, np.random.Generator], Tensor]
 
 
 def as_float(batch: Tensor) -> Tensor:
-    """Raw rows as float32 and nothing else."""
+    """Convert raw rows to float32."""
     return batch.to(torch.float32)
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of `x` with class indices `y`, turned into model inputs only when they are gathered.
+    """Rows of `x` with class indices `y`, converted to model inputs when they are gathered.
 
     Args:
         x: raw rows, `[N, ...]`, uint8 or float; many tasks may share it, and it may be memory-mapped.
         y: class index of every row of this task, `[M]` int64, or None where there are no labels.
-        index: which of `x`'s rows are this task's, `[M]`; None for all of them.
-        prepare: raw batch -> float32 model inputs (pixel map, normalisation).
-        augment: random change of a raw training batch as a whole, given the generator to draw from.
+        index: positions in `x` of the rows of this task, `[M]`; None for all of them.
+        prepare: raw batch -> float32 model inputs (pixel map, standardization).
+        augment: random augmentation of a raw training batch, given the generator to draw from.
         weight: sample weights, `[M]` float32, or None for equal ones.
+        standardized: whether `prepare` returns complete model inputs, so that no task's scaling is applied on top.
     """
 
     x: Tensor
@@ -41,6 +43,7 @@ class Rows:
     prepare: Prepare = as_float
     augment: Augment | None = None
     weight: Tensor | None = None
+    standardized: bool = False
 
     def __post_init__(self) -> None:
         count = len(self)
@@ -54,7 +57,7 @@ class Rows:
     def raw(self, at: Tensor | slice) -> Tensor:
         """The raw rows at these positions of the task."""
         rows = at if self.index is None else self.index[at]
-        # Copies whole rows, several times faster than indexing with a tensor.
+        # index_select copies whole rows and is several times faster than indexing with a tensor.
         return self.x[rows] if isinstance(rows, slice) else self.x.index_select(0, rows)
 
     def inputs(self, at: Tensor | slice, *, generator: np.random.Generator | None = None) -> Tensor:
@@ -65,6 +68,7 @@ class Rows:
         return self.prepare(batch)
 
     def labels(self, at: Tensor | slice) -> Tensor:
+        """Class indices at these positions."""
         if self.y is None:
             raise DataError("these rows have no labels: learning and scoring need one for each row")
         return self.y[at]
@@ -75,7 +79,7 @@ class Rows:
             yield self.inputs(slice(start, start + size))
 
     def select(self, at: Tensor) -> Rows:
-        """The rows at these positions as rows of their own, still without a copy of `x`."""
+        """The rows at these positions, without a copy of `x`."""
         index = at if self.index is None else self.index[at]
         return Rows(
             self.x,
@@ -84,36 +88,45 @@ class Rows:
             self.prepare,
             self.augment,
             None if self.weight is None else self.weight[at],
+            self.standardized,
         )
 
+    def labelled(self, y: Tensor) -> Rows:
+        """The same rows with other class indices."""
+        return Rows(self.x, y, self.index, self.prepare, self.augment, self.weight, self.standardized)
 
-@dataclass(frozen=True)
-class TaskRows:
-    """A task as the loop needs it: a name, its rows, how many classes, and rows to stop early by."""
+    def without_augmentation(self) -> Rows:
+        """The same rows without augmentation, for evaluation."""
+        return Rows(self.x, self.y, self.index, self.prepare, None, self.weight, self.standardized)
 
-    name: str
-    rows: Rows
-    classes: int
-    validation: Rows | None = None
+
+@runtime_checkable
+class Joinable(Protocol):
+    """A preparation of inputs that one operation can do for several tasks."""
+
+    @staticmethod
+    def joined(every: Sequence[Any], /) -> Prepare | None:
+        """The preparation of stacked inputs `[tasks, batch, ...]`; None where these cannot be joined."""
 
 
 class StackedRows:
-    """Batches of several tasks as one tensor; rows that all tasks share are gathered once."""
+    """Batches of several tasks as one tensor; tasks that share their rows are gathered in one operation."""
 
     def __init__(self, tasks: Sequence[Rows]) -> None:
         self.tasks = tasks
         self.weighted = any(rows.weight is not None for rows in tasks)
         first = tasks[0]
-        join = getattr(type(first.prepare), "joined", None)
         shared = all(
-            type(rows) is Rows  # others may gather in ways of their own
+            type(rows) is Rows  # subclasses may gather differently
             and rows.x is first.x
             and rows.index is None
             and rows.augment is None
             and type(rows.prepare) is type(first.prepare)
             for rows in tasks
         )
-        self._prepare: Prepare | None = join([rows.prepare for rows in tasks]) if shared and join is not None else None
+        self._prepare: Prepare | None = None
+        if shared and isinstance(first.prepare, Joinable):
+            self._prepare = first.prepare.joined([rows.prepare for rows in tasks])
 
     def inputs(self, at: Sequence[Tensor], generators: Sequence[np.random.Generator | None]) -> Tensor:
         """Model inputs `[tasks, batch, ...]` at these positions of each task."""
@@ -135,16 +148,10 @@ class StackedRows:
         return torch.stack([torch.ones(len(p)) if rows.weight is None else rows.weight[p] for rows, p in every])
 
 
-def named_generator(*key: object) -> np.random.Generator:
-    """A random generator that depends on nothing but these names and numbers (in any process, on any machine)."""
-    digest = hashlib.sha256("\x1f".join(str(part) for part in key).encode()).digest()
-    return np.random.Generator(np.random.Philox(key=np.frombuffer(digest[:16], dtype=np.uint64)))
-
-
 def visiting_order(count: int, batch_size: int, steps: int, *, seed: int, name: str) -> Iterator[Tensor]:
-    """Positions of `steps` batches: every epoch visits all rows once in a new order drawn from seed and task name.
+    """Yield the positions of `steps` batches: every epoch visits all rows once, shuffled by seed and task name.
 
-    A single row that would be left for the last batch gets company from the one before: batch norm needs two.
+    Where the last batch of an epoch would have a single row, it takes one from the batch before: batch norm needs two.
     """
     cuts = [*range(0, count, batch_size), count]
     if count % batch_size == 1 and count > batch_size > 2:

@@ -1,4 +1,4 @@
-"""Reading what people hand to `crwn learn` and `crwn predict`: rows, and labels where the file has them."""
+"""Read the data files of `crwn learn` and `crwn predict`: rows, and labels if the file has any."""
 
 from __future__ import annotations
 
@@ -14,31 +14,30 @@ from crwn.errors import DataError
 
 
 def holds_arrays(path: Path) -> bool:
-    """Whether a path is read as arrays; otherwise it is class folders of images, or nothing we know."""
+    """Whether a path holds arrays (True) or class folders of images (False); DataError for anything else."""
     if not path.exists():
-        raise DataError(f"{path} is not there")
+        raise DataError(f"{path} does not exist")
     if path.is_dir():
         return (path / "x.npy").is_file()
     if path.suffix.lower() in (".npz", ".npy", ".csv"):
         return True
     if path.suffix.lower() == ".zip":
         return False
-    raise DataError(f"{path} is of no known kind: give .npz, .npy, .csv, a folder or zip of class folders of images")
+    raise DataError(f"{path} has an unknown format: give .npz, .npy, .csv, a folder or zip of class folders of images")
 
 
 def read_labelled(path: str | Path, *, progress: Progress = silent) -> tuple[Array, Array | None]:
-    """Rows `[n, ...]` and label values `[n]` (None where the file has none).
+    """Read rows `[n, ...]` and label values `[n]` (None if the file has none).
 
-    Values are as they stand in the file, so that rows learned from one file and predicted from another mean the same:
-    `.npz` and `.npy` keep their kind, CSV gives float32, images uint8 `[n, H, W]` or `[n, 3, H, W]`.
-    Class folders with a test split give their training images.
+    Values are not scaled: `.npz` and `.npy` keep their dtype, CSV is read as float32, images as uint8 `[n, H, W]` or
+    `[n, 3, H, W]`. Of class folders with a test split, the training images are read.
     """
     x, y, _ = read_table(path, progress=progress)
     return x, y
 
 
 def read_table(path: str | Path, *, progress: Progress = silent) -> tuple[Array, Array | None, tuple[str, ...] | None]:
-    """The same, and the names of the columns where the file has them."""
+    """Like `read_labelled`, with the column names as a third value (None if the file has none)."""
     path = Path(path)
     if holds_arrays(path):
         arrays = read_arrays(path)

@@ -1,4 +1,4 @@
-"""Class folders of images, as a folder or a zip: `class/image` or `train/class/image` and `test/class/image`."""
+"""Read class folders of images, in a folder or a zip: `class/image`, or `train/class/image` and `test/class/image`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ClassFolders:
 
 
 def read_class_folders(path: Path, progress: Progress) -> ClassFolders:
-    """All images under `path` (a folder or a zip), classes in alphabetical order."""
+    """Read all images under `path` (a folder or a zip), classes in alphabetical order."""
     with _opened(path) as (files, folders, read):
         splits = _by_split(path, files, folders)
         classes = tuple(sorted(splits["train"]))
@@ -57,7 +57,7 @@ def read_class_folders(path: Path, progress: Progress) -> ClassFolders:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[list[str], list[str], ReadBytes]]:
-    """Names of files and of folders under `path`, and how to read a file."""
+    """Names of the files and folders under `path`, and a function that reads a file."""
     if path.is_dir():
         entries = sorted(path.rglob("*"))
         files = [entry.relative_to(path).as_posix() for entry in entries if entry.is_file()]
@@ -101,7 +101,7 @@ def _by_split(path: Path, files: list[str], folders: list[str]) -> dict[str, dic
             raise DataError(f"{name} in {path} is in no class folder: put it into a folder named by its class")
         members(parts).append(name)
     for name in folders:
-        # An empty class folder becomes a class without images, which is noticed below.
+        # An empty class folder becomes a class without images, which `_check_classes` refuses.
         if not _is_hidden(name) and len(parts := PurePosixPath(name).parts) >= depth:
             members(parts)
     _check_classes(path, splits)
@@ -109,7 +109,7 @@ def _by_split(path: Path, files: list[str], folders: list[str]) -> dict[str, dic
 
 
 def _check_tops(path: Path, images: list[str], tops: set[str], skip: int) -> None:
-    """Refuse a train folder of class folders that has something unknown beside it; a class may be called "train"."""
+    """Raise DataError for a split folder that has unknown folders beside it; a class may be named "train"."""
     splits = {
         parts[skip]
         for name in images
@@ -123,7 +123,7 @@ def _check_tops(path: Path, images: list[str], tops: set[str], skip: int) -> Non
 
 
 def _common_parents(images: list[str]) -> int:
-    """How many leading folders all images share without any of them being a split or the class itself."""
+    """Number of leading folders that all images share and that are neither a split nor the class."""
     parents = [PurePosixPath(name).parts[:-1] for name in images]
     shortest = min(parents, key=len)
     count = 0
@@ -149,7 +149,7 @@ def _is_hidden(name: str) -> bool:
 
 
 def _decode(path: Path, files: list[str], read: ReadBytes, progress: Progress) -> Array:
-    """Images as one uint8 array; they must all have one size, and any in colour makes all of them colour."""
+    """Decode images of equal size into one uint8 array: RGB if any image has colour, else grey."""
 
     def opened(name: str) -> Image.Image:
         try:
@@ -182,7 +182,7 @@ def _decode(path: Path, files: list[str], read: ReadBytes, progress: Progress) -
             out[at] = pixels if grey else pixels.transpose(2, 0, 1)
         return stop - start
 
-    # Pillow decodes outside the interpreter lock, so threads do.
+    # Pillow releases the interpreter lock while it decodes, so threads run in parallel.
     with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         done = 0
         try:
@@ -195,5 +195,5 @@ def _decode(path: Path, files: list[str], read: ReadBytes, progress: Progress) -
 
 
 def _reason(error: BaseException) -> str:
-    # Pillow's own text names a buffer in memory, which helps nobody.
+    # Pillow's message names a buffer in memory instead of the file.
     return "unknown format" if isinstance(error, UnidentifiedImageError) else str(error)

@@ -1,4 +1,4 @@
-"""A labelled set of images (or of plain rows of numbers), split into training and test rows."""
+"""A labelled dataset of images or of plain rows, split into training and test rows."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from crwn.errors import DataError
-from crwn.rows import named_generator
+from crwn.layers.weights import named_generator
 
 Array = NDArray[Any]
 
 
 @dataclass(frozen=True)
 class ImageSet:
-    """Images with their classes, as raw values that many tasks can share.
+    """Raw rows with their classes; many tasks can share one dataset.
 
     Args:
-        name: what the set is called in the cache.
+        name: the dataset's name in the cache.
         classes: label values in the order of the class indices.
-        shape: shape of one row as it was given: `(28, 28)`, `(3, 32, 32)`, or `(features,)` for tables.
+        shape: shape of one raw row: `(28, 28)`, `(3, 32, 32)`, or `(features,)` for tables.
         x_train: `[N, *shape]`, uint8 or float32, memory-mapped.
         y_train: class indices, `[N]` int64.
         x_test: `[M, *shape]`.
         y_test: `[M]` int64.
-        mean: of a value (uint8 counts as 0...1): one, or one per channel (images), or one per column (tables).
-        std: deviation, like `mean`.
+        mean: mean of the values (uint8 scaled to 0...1): one, or one per channel (images) or per column (tables).
+        std: standard deviation, like `mean`.
     """
 
     name: str
@@ -44,7 +44,7 @@ class ImageSet:
 
     @property
     def features(self) -> int:
-        """How many numbers one row has."""
+        """Number of values of one row."""
         return int(np.prod(self.shape))
 
     @property
@@ -55,7 +55,7 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class Arrays:
-    """A set on its way into the cache: checked NumPy arrays, and where they came from."""
+    """A dataset to be written to the cache: checked NumPy arrays, and their source."""
 
     x_train: Array
     y_train: Array
@@ -68,7 +68,7 @@ class Arrays:
 
 
 def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and deviation of training rows: per channel for colour images, per column for tables, else one of each."""
+    """Mean and standard deviation: per channel for colour images, per column for tables, else one of each."""
     unit = 255.0 if x.dtype == np.uint8 else 1.0
     if x.ndim == 4:
         parts = [x[:, channel] for channel in range(x.shape[1])]
@@ -81,7 +81,7 @@ def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
     means, deviations = [], []
     for part in parts:
         if part.dtype == np.uint8:
-            # 256 counts say it all, without a float copy of the images.
+            # Computed from 256 counts, without a float copy of the images.
             counts = np.bincount(part.reshape(-1), minlength=256).astype(np.float64)
             values = np.arange(256) / unit
             mean = float((counts * values).sum() / counts.sum())
@@ -94,7 +94,7 @@ def statistics(x: Array) -> tuple[tuple[float, ...], tuple[float, ...]]:
 
 
 def hold_out(y: Array, *, share: float = 0.2, key: str) -> tuple[Array, Array]:
-    """Positions of training and test rows: the same `share` of every class is held out, drawn from `key` alone."""
+    """Positions of training and test rows: a `share` of every class is held out, drawn from `key` alone."""
     test: list[Array] = []
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
@@ -109,7 +109,7 @@ def hold_out(y: Array, *, share: float = 0.2, key: str) -> tuple[Array, Array]:
 
 
 def index_labels(labels: Array, classes: Sequence[Hashable] | None = None) -> tuple[Array, tuple[Hashable, ...]]:
-    """Class indices (int64) of label values, and the classes; sorted when they are not given."""
+    """Class indices (int64) of label values, and the classes; sorted if they are not given."""
     if classes is None:
         classes = tuple(np.unique(labels).tolist())
     position = {label: at for at, label in enumerate(classes)}

@@ -1,4 +1,4 @@
-"""Telling people how far a download or an import has come."""
+"""Progress of a download or an import."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, how much of it is done, and how much there is (None: unknown)."""
+"""Callback with a description of the work, the amount done, and the total (None: unknown)."""
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """Tells nobody."""
+    """A progress callback that does nothing."""
 
 
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A bar on stderr, one line per thing that is being done; nothing where nothing is told."""
+    """A progress callback that shows one bar per description on stderr, from its first call on."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -28,14 +28,14 @@ def progress_bar() -> Iterator[Progress]:
     )
     lines: dict[str, TaskID] = {}
 
-    def tell(what: str, done: int, total: int | None) -> None:
+    def show(what: str, done: int, total: int | None) -> None:
         bar.start()
         if what not in lines:
             lines[what] = bar.add_task(what, total=total)
         bar.update(lines[what], completed=done, total=total)
 
     try:
-        yield tell
+        yield show
     finally:
         if lines:
             bar.stop()

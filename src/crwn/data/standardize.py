@@ -1,28 +1,27 @@
-"""How a task scales its inputs: by one mean and deviation, or by those of every column where columns differ in size."""
+"""Standardize a task's inputs: with one mean and standard deviation, or one pair per column or image channel."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crwn.errors import ContextError
 
-Scale = float | tuple[float, ...]  # one for all numbers of a row, or one for each column
+Scale = float | tuple[float, ...]  # one for all values of a row, or one for each column of a table or image channel
 Scaling = tuple[Scale, Scale]
 NO_SCALING: Scaling = (0.0, 1.0)
 SAMPLE = 10_000
-# A table whose largest column is ten times the middle one has columns of different units. Pixels never look so; and
-# so few columns are no pixels, of which some at the border are always small: there the smallest column counts.
+# A table whose largest column is ten times its median column has columns of different units. Pixels do not differ so
+# much, except at the border of an image; with fewer columns than FEW the rows are no image, and the smallest counts.
 UNLIKE = 10.0
 FEW = 32
 
 
 def measure_scaling(x: Tensor) -> Scaling:
-    """Mean and deviation of a task's rows, which it keeps with its context: over all numbers, or column by column.
+    """Mean and standard deviation of a task's rows, stored in its context: over all values, or column by column.
 
     >>> measure_scaling(torch.tensor([[1.0, 3.0], [3.0, 1.0]]))
     (2.0, 1.0)
@@ -38,7 +37,7 @@ def measure_scaling(x: Tensor) -> Scaling:
 
 
 def overall_scaling(x: Tensor) -> tuple[float, float]:
-    """Mean and deviation of all numbers, for callers who have scaled their columns already."""
+    """Mean and standard deviation over all values, for callers that have scaled their columns already."""
     sample = x[:: max(1, len(x) // SAMPLE)].to(torch.float64)
     std = float(sample.std(correction=0))
     return float(sample.mean()), std if std > 1e-8 else 1.0
@@ -60,18 +59,24 @@ def _short(values: Tensor) -> tuple[float, ...]:
     return tuple(float(f"{value:.6g}") for value in values.tolist())
 
 
-def scaling_of(info: Mapping[str, Any]) -> Scaling:
-    """The scaling kept among the facts of a context."""
-    mean, std = info.get("scaling", NO_SCALING)
-    return _scale(mean), _scale(std)
+def read_scaling(stored: object) -> Scaling | None:
+    """Parse a scaling stored as `[mean, deviation]`, each a number or one per column; None for any other value."""
+    if not isinstance(stored, list | tuple) or len(stored) != 2:
+        return None
+    mean, std = _scale(stored[0]), _scale(stored[1])
+    return None if mean is None or std is None else (mean, std)
 
 
-def _scale(kept: Any) -> Scale:
-    return tuple(float(value) for value in kept) if isinstance(kept, list | tuple) else float(kept)
+def _scale(stored: object) -> Scale | None:
+    if isinstance(stored, float | int):
+        return float(stored)
+    if isinstance(stored, list | tuple) and all(isinstance(value, int | float) for value in stored):
+        return tuple(map(float, stored))
+    return None
 
 
 def check_scaling(scaling: object, task: str, columns: int | None = None) -> None:
-    """Refuse a context from elsewhere whose scaling is not of finite means and positive deviations."""
+    """Raise ContextError unless the means are finite and the deviations positive, one of each per column."""
     match scaling:
         case [mean, std] if _usable(mean, std):
             return
@@ -90,8 +95,12 @@ def _usable(mean: object, std: object) -> bool:
     return math.isfinite(mean) and 1e-12 < std < 1e30
 
 
-def scalings(several: Sequence[Scaling]) -> Tensor:
-    """Means and deviations of several tasks, `[tasks, 2, 1]`, or `[tasks, 2, columns]` where one has them by column."""
+def stack_scalings(several: Sequence[Scaling]) -> Tensor:
+    """Means and deviations of several tasks: `[tasks, 2, 1]`, or `[tasks, 2, columns]` if any task has one per column.
+
+    >>> stack_scalings([(1.0, 2.0), ((0.0, 3.0), (4.0, 5.0))]).tolist()
+    [[[1.0, 1.0], [2.0, 2.0]], [[0.0, 3.0], [4.0, 5.0]]]
+    """
     width = max((len(mean) for mean, _ in several if isinstance(mean, tuple)), default=1)
     pairs = [[_wide(scale, width) for scale in pair] for pair in several]
     return torch.tensor(pairs).view(len(several), 2, width)
@@ -101,19 +110,62 @@ def _wide(scale: Scale, width: int) -> list[float]:
     return list(scale) if isinstance(scale, tuple) else [scale] * width
 
 
-def standardised(x: Tensor, many: Tensor) -> Tensor:
-    """`(x - mean) / std`, with a scaling of their own for the first dimension's parts of x: many `[parts, 2, ...]`."""
-    spread = (len(many), *[1] * (x.ndim - 2), many.shape[-1]) if x.ndim > 1 else (len(many),)
-    return (x - many[:, 0].view(spread)) / many[:, 1].view(spread)
+def standardize_per_task(x: Tensor, scalings: Tensor, *, row_ndim: int | None = None) -> Tensor:
+    """`(x - mean) / std` with one scaling per entry of x's first dimension, as `stack_scalings` returns them.
+
+    Args:
+        x: `[tasks, ..., *row]`.
+        scalings: `[tasks, 2, columns or channels]`.
+        row_ndim: number of dimensions of one row; all but the first by default. A row of three dimensions is an
+            image, and its scaling is per channel.
+    """
+    row_ndim = x.ndim - 1 if row_ndim is None else row_ndim
+    count = len(scalings)
+    if row_ndim == 0:
+        shape: tuple[int, ...] = (count,)
+    elif row_ndim == 3:
+        shape = (count, *[1] * (x.ndim - 4), scalings.shape[-1], 1, 1)
+    else:
+        shape = (count, *[1] * (x.ndim - 2), scalings.shape[-1])
+    return (x - scalings[:, 0].view(shape)) / scalings[:, 1].view(shape)
 
 
-class Standardise:
-    """Raw rows -> `(x - mean) / std`, float32."""
+def broadcast_scale(scale: Scale, row_ndim: int) -> Tensor | float:
+    """The scale in a shape that broadcasts against rows of `row_ndim` dimensions."""
+    if not isinstance(scale, tuple):
+        return scale
+    values = torch.tensor(scale)
+    return values.view(-1, 1, 1) if row_ndim == 3 else values
+
+
+def standardize(x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """`(x - mean) / std` of rows; mean and std are scalars, or have one value per column or image channel."""
+    if x.ndim == 4 and mean.ndim == 1:
+        mean, std = mean.view(-1, 1, 1), std.view(-1, 1, 1)
+    return (x - mean) / std
+
+
+class Standardize:
+    """Callable that maps raw rows to `(x - mean) / std` in float32."""
 
     def __init__(self, scaling: Scaling) -> None:
         self.scaling = scaling
-        self._mean, self._std = (torch.tensor(scale) if isinstance(scale, tuple) else scale for scale in scaling)
 
     def __call__(self, batch: Tensor) -> Tensor:
-        out = batch.to(torch.float32, copy=True)
-        return out.sub_(self._mean).div_(self._std)
+        mean, std = (broadcast_scale(scale, batch.ndim - 1) for scale in self.scaling)
+        return batch.to(torch.float32, copy=True).sub_(mean).div_(std)
+
+
+class InputScaling(nn.Module):
+    """Module that computes `(x - mean) / std` with the scaling of one task."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, scaling: Scaling) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(scaling[0], dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(scaling[1], dtype=torch.float32))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return standardize(x.to(self.mean.dtype), self.mean, self.std)

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from crwn._utils import validated
 from crwn.errors import ConfigError
 
-# What the named scenarios have when nobody says otherwise. Repeated here (a test compares) because the names of
+# What the named scenarios have by default. Repeated here (a test compares) because the names of
 # folders must be known without loading any data.
 USUAL_TASKS = {
     "rotated-mnist": 36,
@@ -87,7 +88,7 @@ class RunConfig(BaseModel):
 
     @property
     def label(self) -> str:
-        """The folder's name: method, size, and whatever is not as usual."""
+        """The folder's name: method, size, and everything that is not the default."""
         parts = [self.method] + ([self.size] if self.size else [])
         if self.tasks is not None and self.tasks != USUAL_TASKS.get(self.scenario):
             parts.append(f"tasks={self.tasks}")
@@ -103,7 +104,7 @@ class RunConfig(BaseModel):
         return re.sub(r"[^A-Za-z0-9=._-]", "_", "-".join(parts))
 
     def folder(self, base: Path) -> Path:
-        """Where this run is kept under a folder of many runs."""
+        """The path of this run under a folder of many runs."""
         return base / self.scenario_name / self.label / f"seed-{self.seed}"
 
     @property
@@ -124,7 +125,7 @@ class RunConfig(BaseModel):
         return shlex.join(words)
 
     def identity(self) -> dict[str, Any]:
-        """Everything that decides the numbers; where the work is done (engine, threads) is not part of it."""
+        """Everything that determines the results; where the work is done (engine, threads) is not part of it."""
         usual = USUAL_BUDGET.get(self.scenario, {})
         identity = self.model_dump(exclude={"engine", "address", "threads"})
         identity["tasks"] = self.tasks or USUAL_TASKS.get(self.scenario)
@@ -138,13 +139,7 @@ class RunConfig(BaseModel):
 
 def make_config(**fields: Any) -> RunConfig:
     """A run's config from keyword fields, with one clear line for a wrong one."""
-    try:
-        return RunConfig(**fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"{where}: {message} (got {first['input']!r})" if where else message) from None
+    return validated(RunConfig, fields)
 
 
 def parse_seeds(text: str) -> list[int]:
@@ -158,7 +153,7 @@ def parse_seeds(text: str) -> list[int]:
     except ValueError:
         seeds = []
     if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        raise ConfigError(f"--seeds {text!r}: give whole numbers from 0 that differ, with commas between, like 0,1,2")
+        raise ConfigError(f"--seeds {text!r}: give distinct whole numbers from 0, separated by commas, like 0,1,2")
     return seeds
 
 

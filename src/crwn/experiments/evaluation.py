@@ -5,35 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from crwn.context import now
+from crwn.contexts import now
 from crwn.experiments import metrics
-from crwn.experiments.bench import Bench, accuracy, accuracy_unlearned, build, inferred_accuracy
 from crwn.experiments.config import RunConfig
+from crwn.experiments.environment import peak_memory
+from crwn.experiments.experiment import Experiment, accuracy, accuracy_unlearned, inferred_accuracy
+from crwn.experiments.progress import RunProgress
 from crwn.experiments.result import RunResult
-from crwn.experiments.surroundings import peak_memory
-from crwn.experiments.watcher import Watcher
+from crwn.methods import make_method
 
 
-def final_result(config: RunConfig, bench: Bench, lines: Sequence[dict[str, Any]], watcher: Watcher) -> RunResult:
-    """What came of a run whose tasks are all learned; `lines` are those of metrics.jsonl."""
-    method, scenario = bench.method, bench.scenario
+def final_result(
+    config: RunConfig, experiment: Experiment, lines: Sequence[dict[str, Any]], progress: RunProgress
+) -> RunResult:
+    """Evaluate a run whose tasks are all learned; `lines` are those of metrics.jsonl."""
+    method, scenario = experiment.method, experiment.scenario
     count = len(scenario)
     final: list[float] = []
     for i, task in enumerate(scenario):
-        watcher.evaluating(i, count)
+        progress.evaluating(i, count)
         final.append(accuracy(method, task, task.test))
-    watcher.evaluating(count, count)
+    progress.evaluating(count, count)
     after = [float(line["accuracy"]) for line in lines]
     inferred = None
-    if config.class_incremental and not method.answers_by_task:
-        watcher.note(f"{method.name} answers every task alike: there is no task to infer, so nothing is measured")
+    if config.class_incremental and not method.predictions_depend_on_task:
+        progress.note(f"{method.name} predicts the same for every task: there is no task to infer")
     elif config.class_incremental:
         inferred = inferred_accuracy(
-            method, list(scenario), config.class_incremental, tell=lambda i: watcher.evaluating(i, count)
+            method, list(scenario), config.class_incremental, show=lambda i: progress.evaluating(i, count)
         )
     forward = None
     if config.matrix and not method.independent and not method.joint:
-        untrained = build(config).method
+        untrained, _ = make_method(
+            config.method, scenario, size=config.size, seed=config.seed, settings=config.settings
+        )
         starts = [accuracy_unlearned(untrained, task) for task in scenario]
         forward = metrics.forward_transfer([line.get("accuracy_before") for line in lines], starts)
     counts = method.counts(count)
@@ -41,7 +46,7 @@ def final_result(config: RunConfig, bench: Bench, lines: Sequence[dict[str, Any]
         metrics.average([float(line[name]) for line in lines])
         for name in ("setup_seconds", "training_seconds", "evaluation_seconds")
     )
-    recipe = bench.recipe
+    recipe = experiment.recipe
     return RunResult(
         scenario=config.scenario_name,
         method=config.method,

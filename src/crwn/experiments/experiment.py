@@ -1,4 +1,4 @@
-"""The work itself, made from a run's config alone, so that any process can do a part of it."""
+"""A run's scenario, method and recipe, made from its config alone, so that any process can do a part of it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,31 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from crwn.checkpoint import Checkpoint
+from crwn.contexts import Context
 from crwn.data import Progress
+from crwn.data.dataset import Rows
 from crwn.data.progress import silent
 from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import RunConfig
+from crwn.learner.task_inference import row_entropies
 from crwn.methods import Method, make_method
 from crwn.methods.make import ELSEWHERE
-from crwn.recipe import Recipe
-from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task, make_scenario
-from crwn.training import Callback, Step
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.loop import Callback, Step
+from crwn.training.recipe import Recipe
+from crwn.training.stacking import stack_key, stacks
 
 
 @dataclass(frozen=True)
-class Bench:
-    """A scenario, a method, and how tasks are taught."""
+class Experiment:
+    """A scenario, a method, and the recipe tasks are trained by."""
 
     config: RunConfig
     scenario: Scenario
@@ -38,16 +41,17 @@ class Bench:
 
 @dataclass(frozen=True)
 class LearnedTask:
-    """What came of one task of a group: what is kept, how well it does right after learning, and what it took."""
+    """A learned task of a group: its state, its accuracy right after learning, its times, and its context."""
 
     task: int
     state: dict[str, Tensor]
     accuracy: float
     training_seconds: float
     evaluation_seconds: float
+    context: Context | None = None
 
 
-def build(config: RunConfig, *, fetch: Progress = silent) -> Bench:
+def build(config: RunConfig, *, fetch: Progress = silent) -> Experiment:
     """Everything a run needs; names, sizes and options that do not exist are refused here."""
     for name, value in config.settings.items():
         if name in ELSEWHERE:
@@ -58,55 +62,52 @@ def build(config: RunConfig, *, fetch: Progress = silent) -> Bench:
         config.method, scenario, size=config.size, seed=config.seed, settings=config.settings
     )
     recipe = method.recipe(**overrides, batches=config.batches, epochs=config.epochs)
-    return Bench(config, scenario, method, recipe, time.perf_counter() - began)
+    return Experiment(config, scenario, method, recipe, time.perf_counter() - began)
 
 
-def groups(bench: Bench, stack_size: int) -> list[list[int]]:
-    """Which tasks are learned together: stacks of equally long independent tasks, all of a joint method, or one."""
-    count = len(bench.scenario)
-    if bench.method.joint:
-        return [list(range(count))]
-    made: list[list[int]] = []
-    for i in range(count):
-        together = (
-            bool(made)
-            and bench.method.independent
-            and len(made[-1]) < stack_size
-            and len(bench.scenario[made[-1][0]].train) == len(bench.scenario[i].train)
-            and not (bench.method.first_alone and made[-1] == [0])
-        )
-        if together:
-            made[-1].append(i)
-        else:
-            made.append([i])
-    return made
+def groups(experiment: Experiment, stack_size: int) -> list[list[int]]:
+    """Positions of the tasks that are learned together: stacks of independent tasks, all of a joint method, or one."""
+    method, scenario = experiment.method, experiment.scenario
+    if method.joint:
+        return [list(range(len(scenario)))]
+    alike: list[Hashable] = [stack_key(task.train) for task in scenario]
+    if method.first_alone and alike:
+        alike[0] = "first"
+    return stacks(alike, stack_size if method.independent else 1, in_order=True)
 
 
 def learn_group(
-    bench: Bench,
+    experiment: Experiment,
     indices: Sequence[int],
     *,
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
 ) -> list[LearnedTask]:
     """Learn these tasks and evaluate each right afterwards; the times are shared out among them."""
-    tasks = [bench.scenario[i] for i in indices]
+    tasks = [experiment.scenario[i] for i in indices]
     clock = StepClock()
     began = time.perf_counter()
-    bench.method.learn(tasks, bench.recipe, callbacks=[clock, *callbacks], checkpoint=checkpoint)
+    experiment.method.learn(tasks, experiment.recipe, callbacks=[clock, *callbacks], checkpoint=checkpoint)
     training = (time.perf_counter() - began) * clock.share_repeated / len(tasks)
     found = []
     for i, task in zip(indices, tasks, strict=True):
         began = time.perf_counter()
-        score = accuracy(bench.method, task, task.test)
+        score = accuracy(experiment.method, task, task.test)
         found.append(
-            LearnedTask(i, bench.method.task_state(task), score, training, time.perf_counter() - began),
+            LearnedTask(
+                i,
+                experiment.method.task_state(task),
+                score,
+                training,
+                time.perf_counter() - began,
+                experiment.method.task_context(task, accuracy=score),
+            )
         )
     return found
 
 
 class StepClock:
-    """Counts steps, so that the time of a task resumed in its middle is told for all of its steps."""
+    """Counts steps, so that the time of a task resumed in its middle is extrapolated to all of its steps."""
 
     def __init__(self) -> None:
         self.seen = 0
@@ -131,7 +132,7 @@ def accuracy(method: Method, task: Task, rows: Rows) -> float:
 
 
 def accuracy_unlearned(method: Method, task: Task) -> float | None:
-    """The same for a task that is not learned yet; None where the method has no answer to that."""
+    """The same for a task that is not learned yet; None where the method cannot predict it."""
     try:
         return accuracy(method, task, task.test)
     except (CRWNError, KeyError):
@@ -139,7 +140,7 @@ def accuracy_unlearned(method: Method, task: Task) -> float | None:
 
 
 def inferred_accuracy(
-    method: Method, tasks: Sequence[Task], group: int, *, tell: Callable[[int], None] = lambda done: None
+    method: Method, tasks: Sequence[Task], group: int, *, show: Callable[[int], None] = lambda done: None
 ) -> dict[str, float]:
     """How often the task, and then the class, is right when the task is inferred from groups of rows.
 
@@ -153,21 +154,20 @@ def inferred_accuracy(
         at = torch.arange(len(rows)) // group  # the group of every row
         best = torch.full((math.ceil(len(rows) / group),), math.inf)
         chosen = torch.zeros(len(best), dtype=torch.long)
-        answers = torch.zeros(len(rows), dtype=torch.long)
+        predicted = torch.zeros(len(rows), dtype=torch.long)
         for j, candidate in enumerate(tasks):
             logits = method.logits(candidate, rows)
-            logs = logits.log_softmax(dim=1)
-            entropy = -(logs.exp() * logs).sum(dim=1) / math.log(max(2, logits.shape[1]))
+            entropy = row_entropies(logits[None], torch.tensor([logits.shape[1]]))[0]
             mean = torch.zeros(len(best)).index_add_(0, at, entropy) / at.bincount()
             better = mean < best
             best = torch.where(better, mean, best)
             chosen[better] = j
-            answers = torch.where(better[at], logits.argmax(dim=1), answers)
+            predicted = torch.where(better[at], logits.argmax(dim=1), predicted)
         right_tasks += int((chosen == i).sum())
-        right_rows += int(((chosen[at] == i) & (answers == labels)).sum())
+        right_rows += int(((chosen[at] == i) & (predicted == labels)).sum())
         groups_seen += len(best)
         rows_seen += len(rows)
-        tell(i + 1)
+        show(i + 1)
     return {
         "group": float(group),
         "task_accuracy": 100.0 * right_tasks / groups_seen,
@@ -176,7 +176,7 @@ def inferred_accuracy(
 
 
 def data_digest(task: Task) -> str:
-    """What tells a task's data from another's: classes, labels, and a few rows as they are and as a model sees them."""
+    """A digest that differs between data: of classes, labels, and a few rows, raw and as model inputs."""
     digest = hashlib.sha256(repr(task.classes).encode())
     for rows in (task.train, task.test):
         some = torch.arange(0, len(rows), max(1, len(rows) // 16))[:16]

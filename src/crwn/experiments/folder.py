@@ -1,29 +1,26 @@
-"""A run on disk: config.json, metrics.jsonl, state/ and result.json, whole at every moment.
+"""The records of a run on disk: config.json, metrics.jsonl and result.json, whole at every moment.
 
-The order of writes makes a killed run go on: a task's state, then the shared state under the number of tasks it
-knows, then the lines of metrics.jsonl that make both count, and only then is the older shared state removed.
+The order of writes lets a killed run resume: a task's context or state, then the shared state under the number of
+tasks it covers, then the lines of metrics.jsonl that make both count; only then is the older shared state removed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from pydantic import ValidationError
 
+from crwn._utils import write_whole
 from crwn.errors import ConfigError
 from crwn.experiments.config import RunConfig
 from crwn.experiments.result import RunResult
-from crwn.files import write_whole
-from crwn.recipe import Recipe, make_recipe
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from crwn.experiments.states import RunStates
+from crwn.training.recipe import Recipe, make_recipe
 
 FORMAT = 1
 MEASURED = ("accuracy", "setup_seconds", "training_seconds", "evaluation_seconds", "peak_memory_bytes")
@@ -39,7 +36,7 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.state = path / "state"
+        self.states = RunStates(path, self.damaged)
 
     @property
     def base(self) -> Path:
@@ -75,7 +72,7 @@ class RunFolder:
                 self.damaged(f"result.json has {len(getattr(found, what))} values of {what}, {len(found.tasks)} tasks")
 
     def record(self) -> dict[str, Any] | None:
-        """What config.json says, or None where nothing has begun."""
+        """The content of config.json, or None where nothing has begun."""
         record = self._json("config.json")
         if record is None:
             for name in ("metrics.jsonl", "result.json"):
@@ -87,38 +84,38 @@ class RunFolder:
         return record
 
     def check_begun(self, record: dict[str, Any]) -> None:
-        """Refuse to go on where config.json does not say how the run was begun."""
+        """Refuse to resume where config.json does not hold how the run was begun."""
         for key in ("threads", "stack_size"):
             if not isinstance(record["chosen"].get(key), int) or record["chosen"][key] < 1:
-                self.damaged(f"config.json says {key}: {record['chosen'].get(key)!r}")
+                self.damaged(f"config.json has {key}: {record['chosen'].get(key)!r}")
         for part, key, kind in (
             (record, "versions", dict),
             (record["chosen"], "tasks", list),
             (record["chosen"], "setup_seconds", int | float),
         ):
             if not isinstance(part.get(key), kind):
-                self.damaged(f"config.json does not say {key}")
+                self.damaged(f"config.json lacks {key}")
 
     def recipe(self, record: dict[str, Any]) -> Recipe:
-        """How the run's tasks are taught, as it was chosen when it began."""
+        """The recipe the run was begun with."""
         try:
             return make_recipe(**record["chosen"]["recipe"])
         except (KeyError, TypeError, ConfigError) as error:
-            self.damaged(f"config.json does not say how tasks are taught ({error})")
+            self.damaged(f"config.json has no usable recipe ({error})")
 
     def holds(self, config: RunConfig) -> bool:
         """Whether this very run has begun or is done here; another run in the folder is an error."""
         record = self.record()
         if record is None:
             return False
-        asked, there = config.identity(), record["run"]
+        wanted, there = config.identity(), record["run"]
         if config.tasks is None and record["chosen"].get("all_tasks"):
-            asked["tasks"] = None  # as many as there were, which may be fewer than usual
+            wanted["tasks"] = None  # as many as there were, which may be fewer than usual
         # A size that was not given is whatever the run chose; tasks that were not given are all there are.
         free = {"size"} | ({"tasks"} if record["chosen"].get("all_tasks", True) else set())
-        for key in sorted({*asked, *there}):
-            if asked.get(key) != there.get(key) and not (asked.get(key) is None and key in free):
-                here = "all" if key == "tasks" and asked.get(key) is None else repr(asked.get(key))
+        for key in sorted({*wanted, *there}):
+            if wanted.get(key) != there.get(key) and not (wanted.get(key) is None and key in free):
+                here = "all" if key == "tasks" and wanted.get(key) is None else repr(wanted.get(key))
                 raise ConfigError(
                     f"{self.path} holds another run ({key} is {there.get(key)!r} there, {here} here): "
                     "give another --out, or delete the folder"
@@ -127,12 +124,12 @@ class RunFolder:
         if isinstance(threads, int) and config.threads not in (None, threads):
             raise ConfigError(
                 f"{self.path} was begun with {threads} threads, not {config.threads}: "
-                "other threads could change the numbers; leave --threads out to go on"
+                "another number of threads could change the results; leave --threads out to resume"
             )
         return True
 
     def begin(self, record: Mapping[str, Any]) -> None:
-        self.state.mkdir(parents=True, exist_ok=True)
+        self.states.path.mkdir(parents=True, exist_ok=True)
         write_whole(self.path / "config.json", _pretty({"format": FORMAT, **record}))
 
     def finish(self, result: RunResult) -> None:
@@ -181,58 +178,6 @@ class RunFolder:
             file.flush()
             os.fsync(file.fileno())
 
-    def write_state(self, name: str, tensors: Mapping[str, Tensor]) -> str:
-        """Keep tensors in `state/` and return the checksum of the file."""
-        from safetensors.torch import save
-
-        data: bytes = save({key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()})
-        self.state.mkdir(parents=True, exist_ok=True)  # a folder that was copied may have lost it while it was empty
-        write_whole(self.state / f"{name}.safetensors", data)
-        return hashlib.sha256(data).hexdigest()
-
-    def read_state(self, name: str, checksum: str | None) -> dict[str, Tensor]:
-        """Tensors from `state/`, checked."""
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
-        data = self._state_bytes(name, checksum)
-        try:
-            # Cloned, so that memory is aligned as in a run that was never interrupted.
-            return {key: value.clone() for key, value in load(data).items()}
-        except SafetensorError as error:
-            self.damaged(f"state/{name}.safetensors cannot be read ({error})")
-
-    def learned(
-        self, lines: Sequence[Mapping[str, Any]], names: Sequence[str], *, tasks: int | None = None
-    ) -> tuple[dict[str, dict[str, Tensor]], dict[str, Tensor]]:
-        """What `Method.restore` takes: the states of the tasks by name (of the first ones only), and the shared one."""
-        known = list(enumerate(lines))[:tasks]
-        states = {names[i]: self.read_state(f"task-{i:03d}", line.get("state")) for i, line in known}
-        checksum = lines[-1].get("shared") if lines else None
-        shared = {} if checksum is None else self.read_state(f"shared-{len(lines):03d}", checksum)
-        return states, shared
-
-    def copy_state(self, name: str, checksum: str | None, source: RunFolder) -> None:
-        """Take a file of another run's `state/`, checked."""
-        self.state.mkdir(parents=True, exist_ok=True)
-        write_whole(self.state / f"{name}.safetensors", source._state_bytes(name, checksum))
-
-    def _state_bytes(self, name: str, checksum: str | None) -> bytes:
-        path = self.state / f"{name}.safetensors"
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            self.damaged(f"state/{path.name} is missing")
-        if hashlib.sha256(data).hexdigest() != checksum:
-            self.damaged(f"state/{path.name} is not what was written")
-        return data
-
-    def drop_shared(self, *, but: str) -> None:
-        """Remove shared states that no longer count."""
-        for path in self.state.glob("shared-*.safetensors"):
-            if path.stem != but:
-                path.unlink(missing_ok=True)
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder alone: two processes must not do the same run at once."""
@@ -247,7 +192,7 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError:
                 raise ConfigError(f"another process is doing the run in {self.path}: wait for it, or stop it") from None
-            for half in (*self.path.glob(".*.part"), *self.state.glob(".*.part")):
+            for half in (*self.path.glob(".*.part"), *self.states.path.glob(".*.part")):
                 half.unlink()  # of a process that was killed while it wrote
             yield
 

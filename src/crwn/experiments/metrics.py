@@ -1,4 +1,4 @@
-"""What accuracies say about a run: average, forgetting, transfer, and their spread over seeds. All percentages."""
+"""Measures of a run from its accuracies: average, forgetting, transfer, and their spread over seeds. In percent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def backward_transfer(after: Sequence[float], final: Sequence[float]) -> float:
 
 
 def forward_transfer(before: Sequence[float | None], untrained: Sequence[float | None]) -> float | None:
-    """Mean head start of a task, before it is learned, over the untrained network; None where nobody measured it.
+    """Mean head start of a task, before it is learned, over the untrained network; None where it was not measured.
 
     >>> forward_transfer(before=[10.0, 50.0, 70.0], untrained=[10.0, 10.0, 12.0])
     49.0

@@ -1,4 +1,4 @@
-"""The published numbers, from paper.toml."""
+"""The published results, from paper.toml."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Published:
     seconds: float | None = None
     seconds_deviation: float | None = None
 
-    def numbers(self, ours: float) -> float:
-        """Learned numbers per task: ours where they round to what the paper prints, else what it prints.
+    def params_per_task(self, ours: float) -> float:
+        """Parameters per task: ours if they round to what the paper prints, else what it prints.
 
-        >>> published("table1", "neuromodnet-256", "rotated").numbers(1299)
+        >>> published("table1", "neuromodnet-256", "rotated").params_per_task(1299)
         1299
         """
         if self.params is None:
@@ -34,7 +34,7 @@ class Published:
 
 
 def published(table: str, row: str | None, column: str) -> Published | None:
-    """What the paper says in a cell, or None where it says nothing.
+    """What the paper prints in a cell, or None where it prints nothing.
 
     >>> published("table1", "neuromodnet-256", "rotated")
     Published(accuracy=90.59, deviation=0.06, params='1K', ratio='1:207', seconds=None, seconds_deviation=None)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS, RunConfig
 from crwn.experiments.folder import RunFolder
+from crwn.experiments.progress import RunProgress
 from crwn.experiments.run import OutOfTime, run
 from crwn.experiments.suite import Suite
-from crwn.experiments.watcher import Watcher
 
 if TYPE_CHECKING:
-    from crwn.training import Step
+    from crwn.training.loop import Step
 
 # Rough seconds per batch of 128, where nothing like it has been run here yet; only their order matters much.
 ROUGH = {
@@ -61,7 +61,7 @@ class Planned:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of carrying out a plan."""
+    """The runs of a plan that are finished, left over, or failed."""
 
     finished: list[Planned]
     left: list[Planned]
@@ -85,7 +85,7 @@ def plan(suites: Sequence[Suite], base: Path, *, tasks: int | None, seeds: Seque
             is_done = files.holds(config) and files.result() is not None
             done = count if is_done else len(files.lines())
         except ConfigError:
-            is_done, done = False, 0  # doing it will say what is wrong with the folder, and stop no other run
+            is_done, done = False, 0  # running it raises what is wrong with the folder, and stops no other run
         per_task = batches(config) * seconds_per_batch(config, measured)
         planned.append(Planned(config, folder, count, done, is_done, (count - done) * per_task))
     return sorted(planned, key=lambda run: run.seconds_left)
@@ -98,12 +98,12 @@ def carry_out_on_workers(
     address: str | None = None,
     threads: int = 1,
     deadline: float | None = None,
-    watcher: Watcher | None = None,
+    progress: RunProgress | None = None,
 ) -> Outcome:
     """Do the missing runs by workers (processes, or Ray's), a run each, until they or the time are at an end."""
-    from crwn.experiments.runs_on_workers import runs_on_workers
+    from crwn.experiments.run_workers import runs_on_workers
 
-    watcher = watcher or Watcher()
+    progress = progress or RunProgress()
     todo = [item for item in planned if not item.is_done]
     total = sum(batches(item.config) * (item.tasks - item.tasks_done) for item in todo)
     finished: list[Planned] = []
@@ -113,7 +113,7 @@ def carry_out_on_workers(
     def count(step: Step) -> None:
         nonlocal reached
         reached += len(step.names)
-        watcher.suite(reached / max(1, total), len(finished), len(todo))
+        progress.suite(reached / max(1, total), len(finished), len(todo))
 
     runs = [(item.config, item.folder) for item in todo]
     done = runs_on_workers(runs, engine=engine, address=address, threads=threads, deadline=deadline, callbacks=[count])
@@ -122,8 +122,8 @@ def carry_out_on_workers(
             failures.append((todo[number], CRWNError(outcome.failure)))
         elif not outcome.out_of_time:
             finished.append(todo[number])
-            watcher.note(f"{todo[number].name} is done, {len(finished)} of {len(todo)} runs")
-        watcher.suite(reached / max(1, total), len(finished), len(todo))
+            progress.note(f"{todo[number].name} is done, {len(finished)} of {len(todo)} runs")
+        progress.suite(reached / max(1, total), len(finished), len(todo))
     over = {item.folder for item in finished} | {item.folder for item, _ in failures}
     return Outcome(finished, [item for item in todo if item.folder not in over], failures)
 
@@ -132,8 +132,8 @@ def carry_out(
     planned: Sequence[Planned],
     *,
     deadline: float | None = None,
-    watcher: Watcher | None = None,
-    tell: Callable[[Planned], None] = lambda run: None,
+    progress: RunProgress | None = None,
+    begins: Callable[[Planned], None] = lambda run: None,
 ) -> Outcome:
     """Do the missing runs one after another until they or the time are at an end; one that fails stops no other."""
     finished: list[Planned] = []
@@ -142,9 +142,9 @@ def carry_out(
     for place, item in enumerate(todo):
         if deadline is not None and time.monotonic() > deadline:
             return Outcome(finished, todo[place:], failures)
-        tell(item)
+        begins(item)
         try:
-            run(item.config, item.folder, watcher=watcher, deadline=deadline)
+            run(item.config, item.folder, progress=progress, deadline=deadline)
         except OutOfTime:
             return Outcome(finished, todo[place:], failures)
         except CRWNError as error:
@@ -183,7 +183,7 @@ def _measured(runs: Sequence[tuple[Path, RunConfig]]) -> dict[str, float]:
         try:
             lines = RunFolder(folder).lines()
         except ConfigError:
-            continue  # told when the run is done
+            continue  # reported when the run is done
         if lines:
             last = lines[-1]  # the steady state: first tasks may do more
             seconds = float(last["training_seconds"]) + 2 * float(last["evaluation_seconds"])

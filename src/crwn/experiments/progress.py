@@ -1,12 +1,12 @@
-"""Somebody who is told how a run goes; this one listens and says nothing."""
+"""Progress of runs: what a run reports while it works. The class here ignores everything."""
 
 from __future__ import annotations
 
 from crwn.experiments.config import RunConfig
 
 
-class Watcher:
-    """Override what you want to know."""
+class RunProgress:
+    """Receives the progress of a run; override the methods of interest."""
 
     def fetching(self, what: str, done: int, total: int | None) -> None:
         """Data is being fetched."""
@@ -18,7 +18,7 @@ class Watcher:
         """Tasks first..last are being learned; `done` is the share of their batches."""
 
     def learned(self, task: int, name: str, accuracy: float, seconds: float) -> None:
-        """A task is learned and kept, with its accuracy right after learning."""
+        """A task is learned and stored, with its accuracy right after learning."""
 
     def evaluating(self, done: int, total: int) -> None:
         """All tasks are being evaluated at the end."""
@@ -27,4 +27,4 @@ class Watcher:
         """Several runs are under way at once: the share of all their batches, and how many are finished."""
 
     def note(self, text: str) -> None:
-        """Something people should know."""
+        """A line the user should see."""

@@ -1,4 +1,4 @@
-"""What came of a run, and of several seeds of it."""
+"""The result of a run, and the summary of several seeds."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RunResult(BaseModel):
         accuracy_after: of each task right after it was learned.
         accuracy: of each task after the last one: a second, real evaluation.
         forgetting: None where tasks are learned jointly.
-        matrix: row k holds the accuracies of tasks 0..k after learning task k, when asked for.
-        class_incremental: task and class accuracy with the task inferred from groups of rows, when asked for.
+        matrix: row k holds the accuracies of tasks 0..k after learning task k, when measured.
+        class_incremental: task and class accuracy with the task inferred from groups of rows, when measured.
         seconds_per_task: set-up, training and evaluation, means over tasks.
         peak_memory_bytes: the most the process held.
     """
@@ -53,8 +53,8 @@ class RunResult(BaseModel):
     peak_memory_bytes: int
     finished: str
 
-    def numbers(self) -> dict[str, Any]:
-        """All that must be the same however often the run was interrupted: everything but times and memory."""
+    def deterministic(self) -> dict[str, Any]:
+        """The fields that a repetition of the run must reproduce: everything but times and memory."""
         times = {name for name in type(self).model_fields if "seconds" in name}
         return self.model_dump(exclude=times | {"finished", "peak_memory_bytes"})
 

@@ -1,7 +1,6 @@
 """Whole runs by workers.
 
-Processes of this machine work in the run's own folder; what it holds travels to Ray's workers, and comes back with what
-was done.
+Processes of this machine work in the folder of the run. Ray's workers get a copy of its files, and return the new ones.
 """
 
 from __future__ import annotations
@@ -12,26 +11,45 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from crwn._utils import write_whole
 from crwn.errors import CRWNError
 from crwn.experiments.config import RunConfig
 from crwn.experiments.folder import RunFolder
-from crwn.experiments.on_workers import worker_engine
 from crwn.experiments.run import OutOfTime, run
-from crwn.files import write_whole
-from crwn.training import Callback
+from crwn.training.engines import make_engine
+from crwn.training.loop import Callback
 
-# The last one says that all others are there.
+# In this order: the last one marks that all others are there.
 ORDER = ("config.json", "metrics.jsonl", "result.json")
 
 
 @dataclass(frozen=True)
-class RunPiece:
+class RunWork:
     """A run, the time (`time.time()`) after which no further task begins, and its folder or what is done of it."""
 
     config: RunConfig
     until: float | None
     folder: Path | None
     files: dict[str, bytes]
+
+    def do(self, callbacks: Sequence[Callback] = ()) -> RunDone:
+        """Do the run in its folder, or in one that is made here from the files that were sent."""
+        if self.folder is not None:
+            return self._in(self.folder, callbacks)
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = Path(scratch) / "run"
+            put_back(folder, self.files)
+            return replace(self._in(folder, callbacks), files=files_of(folder))
+
+    def _in(self, folder: Path, callbacks: Sequence[Callback]) -> RunDone:
+        deadline = None if self.until is None else time.monotonic() + self.until - time.time()
+        try:
+            run(self.config, folder, deadline=deadline, callbacks=callbacks)
+        except OutOfTime:
+            return RunDone({}, out_of_time=True)
+        except CRWNError as error:
+            return RunDone({}, failure=str(error))
+        return RunDone({})
 
 
 @dataclass(frozen=True)
@@ -56,38 +74,16 @@ def runs_on_workers(
     until = None if deadline is None else time.time() + deadline - time.monotonic()
     pieces = []
     for config, folder in runs:
-        begun = RunFolder(folder).record() is not None  # then it goes on with the threads it was begun with
+        begun = RunFolder(folder).record() is not None  # then it resumes with the threads it was begun with
         alone = config.model_copy(update={"engine": "local", "threads": None if begun else threads})
         here = engine == "processes"
-        pieces.append(RunPiece(alone, until, folder.resolve() if here else None, {} if here else files_of(folder)))
-    for number, done in worker_engine(engine, address, threads).each(do_run, pieces, callbacks=callbacks):
+        pieces.append(RunWork(alone, until, folder.resolve() if here else None, {} if here else files_of(folder)))
+    for number, done in make_engine(engine, threads=threads, address=address).run(pieces, callbacks=callbacks):
         try:
             put_back(runs[number][1], done.files)
         except CRWNError as error:  # another process has the folder: the other runs go on
             done = replace(done, failure=str(error))
         yield number, done
-
-
-def do_run(piece: RunPiece, callbacks: Sequence[Callback]) -> RunDone:
-    """What a worker does: the run in its folder, or in one of its own that it is sent and sends back."""
-    if piece.folder is not None:
-        return _outcome(piece, piece.folder, callbacks)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "run"
-        put_back(folder, piece.files)
-        done = _outcome(piece, folder, callbacks)
-        return replace(done, files=files_of(folder))
-
-
-def _outcome(piece: RunPiece, folder: Path, callbacks: Sequence[Callback]) -> RunDone:
-    deadline = None if piece.until is None else time.monotonic() + piece.until - time.time()
-    try:
-        run(piece.config, folder, deadline=deadline, callbacks=callbacks)
-    except OutOfTime:
-        return RunDone({}, out_of_time=True)
-    except CRWNError as error:
-        return RunDone({}, failure=str(error))
-    return RunDone({})
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

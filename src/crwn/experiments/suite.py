@@ -20,27 +20,26 @@ from crwn.experiments.result import RunResult
 SUITES = ("table1", "table2", "table3", "table4")
 
 
-class Column(BaseModel):
-    """A scenario, perhaps with settings, that every row is run on."""
-
+class _Entry(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    key: str
     label: str
-    scenario: str
     settings: dict[str, str] = Field(default_factory=dict)
+
+
+class Column(_Entry):
+    """A scenario, perhaps with settings, that every row is run on."""
+
+    key: str
+    scenario: str
     reference_params: int | None = None
 
 
-class Row(BaseModel):
+class Row(_Entry):
     """A method with a size; `paper` names the row of paper.toml it is compared with."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    label: str
     method: str
     size: str
-    settings: dict[str, str] = Field(default_factory=dict)
     paper: str | None = None
     columns: tuple[str, ...] | None = None
     note: str = ""
@@ -79,7 +78,7 @@ class Cell:
         return published(self.suite.name, self.row.paper, self.column.key)
 
     def config(self, *, tasks: int | None = None, seed: int = 0) -> RunConfig:
-        """The run of this cell; a scenario with fewer tasks than asked for takes all it has."""
+        """The run of this cell; a scenario with fewer tasks than wanted takes all it has."""
         most = USUAL_TASKS[self.column.scenario]
         return RunConfig(
             scenario=self.column.scenario,
@@ -156,7 +155,7 @@ def load_suite(name: str) -> Suite:
 
 
 def fill(cell: Cell, base: Path, *, tasks: int | None, seeds: Sequence[int] | None) -> Filled:
-    """The records of a cell: those of the runs asked for, or all seeds where none are named."""
+    """The records of a cell: those of the wanted runs, or all seeds where none are named."""
     wanted = cell.config(tasks=tasks)
     if seeds is not None:
         folders = [wanted.model_copy(update={"seed": seed}).folder(base) for seed in seeds]
@@ -184,7 +183,7 @@ def fill_best(cell: Cell, base: Path) -> Filled:
         (unit, length), *_ = first.budget.items()
         if unit == "batches" and "epochs" in USUAL_BUDGET[wanted.scenario]:
             length = 0  # how many epochs that is depends on the data: anything counted in epochs comes first
-        # One task says little about an average over tasks, however long it was learned.
+        # One task is a poor estimate of an average over tasks, however long it was learned.
         return len(first.tasks) > 1, len(first.tasks) * length, len(first.tasks), len(results)
 
     best = max(by_folder, key=lambda folder: completeness(by_folder[folder]), default=None)

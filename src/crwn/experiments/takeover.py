@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from crwn.errors import CRWNError
-from crwn.experiments.bench import Bench, groups
 from crwn.experiments.config import RunConfig
+from crwn.experiments.experiment import Experiment, groups
 from crwn.experiments.folder import RunFolder
 
-ALIKE = ("recipe", "stack_size", "threads")  # of what a run chose; any other value could change the numbers
+ALIKE = ("recipe", "stack_size", "threads")  # of what a run chose; any other value could change the results
 
 
-def take_over(config: RunConfig, files: RunFolder, bench: Bench, record: dict[str, Any]) -> RunFolder | None:
+def take_over(config: RunConfig, files: RunFolder, experiment: Experiment, record: dict[str, Any]) -> RunFolder | None:
     """Copy the tasks of the longest shorter run beside this one that is finished and has its state, if there is one.
 
     Only runs in folders with their usual names are looked at, and only what a fresh run would repeat bit for bit is
@@ -21,15 +21,15 @@ def take_over(config: RunConfig, files: RunFolder, bench: Bench, record: dict[st
     Returns:
         The shorter run, or None where nothing could be taken.
     """
-    if bench.method.joint:
+    if experiment.method.joint:
         return None
-    for count in range(len(bench.scenario) - 1, 0, -1):
+    for count in range(len(experiment.scenario) - 1, 0, -1):
         shorter = config.model_copy(update={"tasks": count})
         other = RunFolder(shorter.folder(files.base))
         if not (other.path / "result.json").exists():
             continue
         try:
-            if _alike(shorter, other, bench, record):
+            if _alike(shorter, other, experiment, record):
                 _copy(other, files, count)
                 return other
         except CRWNError:
@@ -37,12 +37,12 @@ def take_over(config: RunConfig, files: RunFolder, bench: Bench, record: dict[st
     return None
 
 
-def _alike(shorter: RunConfig, other: RunFolder, bench: Bench, record: dict[str, Any]) -> bool:
+def _alike(shorter: RunConfig, other: RunFolder, experiment: Experiment, record: dict[str, Any]) -> bool:
     """Whether the shorter run is the beginning of this one."""
     there = other.record()
     if there is None or there["run"] != shorter.identity() or there.get("versions") != record["versions"]:
         return False
-    count, tasks = shorter.tasks or 0, list(bench.scenario)
+    count, tasks = shorter.tasks or 0, list(experiment.scenario)
     widths = [len(task.classes) for task in tasks]
     theirs, ours = there["chosen"], record["chosen"]
     return (
@@ -50,7 +50,7 @@ def _alike(shorter: RunConfig, other: RunFolder, bench: Bench, record: dict[str,
         and theirs.get("tasks") == ours["tasks"][:count]
         and theirs.get("data", ours["data"][:count]) == ours["data"][:count]
         # The last stack may be a part of a larger one here, and wider tasks to come need a wider network.
-        and count in {group[-1] + 1 for group in groups(bench, ours["stack_size"])}
+        and count in {group[-1] + 1 for group in groups(experiment, ours["stack_size"])}
         and max(widths[:count]) == max(widths)
     )
 
@@ -60,8 +60,7 @@ def _copy(other: RunFolder, files: RunFolder, count: int) -> None:
     lines = other.lines()
     if len(lines) != count:
         other.damaged(f"it has {len(lines)} lines for {count} tasks")
-    for i, line in enumerate(lines):
-        files.copy_state(f"task-{i:03d}", line.get("state"), other)
-    if (checksum := lines[-1].get("shared")) is not None:
-        files.copy_state(f"shared-{count:03d}", checksum, other)
+    record = other.record()
+    assert record is not None
+    files.states.copy(lines, record["chosen"]["tasks"], other.states)
     files.append(lines)

@@ -1,4 +1,4 @@
-"""A run's independent groups of tasks learned by workers, each of which builds the bench from the config."""
+"""A run's independent groups of tasks learned by workers, each of which builds the experiment from the config."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from pathlib import Path
 
 from torch import Tensor
 
-from crwn.checkpoint import Checkpoint
-from crwn.engine.on_ray import RayEngine
-from crwn.engine.processes import ProcessEngine
-from crwn.experiments.bench import Bench, LearnedTask, build, checkpoint_identity, learn_group
 from crwn.experiments.config import RunConfig
-from crwn.recipe import Recipe
-from crwn.training import Callback
+from crwn.experiments.experiment import Experiment, LearnedTask, build, checkpoint_identity, learn_group
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.engines import make_engine
+from crwn.training.loop import Callback
+from crwn.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A group of tasks, how they are taught, the states they build on, and where a long one is saved on the way."""
+class GroupWork:
+    """A group of tasks to learn, the states they build on, and where a long one is saved on the way."""
 
     config: RunConfig
     recipe: Recipe
@@ -28,37 +27,41 @@ class Piece:
     earlier: dict[str, dict[str, Tensor]]
     checkpoint: Path | None
 
+    def do(self, callbacks: Sequence[Callback] = ()) -> list[LearnedTask]:
+        experiment = replace(_experiment(self.config.model_dump_json()), recipe=self.recipe)
+        if self.earlier:
+            experiment.method.restore(dict(self.earlier), {})
+        checkpoint = None
+        if self.checkpoint is not None:
+            names = [experiment.scenario[i].name for i in self.group]
+            checkpoint = Checkpoint(self.checkpoint, checkpoint_identity(self.config, experiment.recipe, names))
+        return learn_group(experiment, self.group, callbacks=callbacks, checkpoint=checkpoint)
+
 
 def learn_on_workers(
-    bench: Bench, groups: Sequence[list[int]], *, state: Path, threads: int, callbacks: Sequence[Callback]
+    experiment: Experiment, groups: Sequence[list[int]], *, state: Path, threads: int, callbacks: Sequence[Callback]
 ) -> Iterator[tuple[list[int], list[LearnedTask]]]:
     """Groups with what came of them, in order; a group that is done early waits for those before it."""
-    config = bench.config
+    config = experiment.config
     if config.scenario.endswith(".toml"):
         config = config.model_copy(update={"scenario": str(Path(config.scenario).resolve())})
     earlier: dict[str, dict[str, Tensor]] = {}
-    if bench.method.first_alone:
-        first = bench.scenario[0]
-        earlier[first.name] = bench.method.task_state(first)
+    if experiment.method.first_alone:
+        first = experiment.scenario[0]
+        earlier[first.name] = experiment.method.task_state(first)
     here = config.engine == "processes"  # Ray's workers may be on other machines, without this folder
     pieces = [
-        Piece(config, bench.recipe, list(group), earlier, checkpoint_file(state, group) if here else None)
+        GroupWork(config, experiment.recipe, list(group), earlier, checkpoint_file(state, group) if here else None)
         for group in groups
     ]
     waiting: dict[int, list[LearnedTask]] = {}
     following = 0
-    for number, found in worker_engine(config.engine, config.address, threads).each(
-        learn_piece, pieces, callbacks=callbacks
-    ):
+    engine = make_engine(config.engine, threads=threads, address=config.address)
+    for number, found in engine.run(pieces, callbacks=callbacks):
         waiting[number] = found
         while following in waiting:
             yield groups[following], waiting.pop(following)
             following += 1
-
-
-def worker_engine(name: str, address: str | None, threads: int) -> ProcessEngine | RayEngine:
-    """The engine of this name with workers of that many threads."""
-    return ProcessEngine(threads=threads) if name == "processes" else RayEngine(address=address, threads=threads)
 
 
 def checkpoint_file(state: Path, group: Sequence[int]) -> Path:
@@ -66,18 +69,6 @@ def checkpoint_file(state: Path, group: Sequence[int]) -> Path:
     return state.resolve() / f"checkpoint-{group[0]:03d}.safetensors"
 
 
-def learn_piece(piece: Piece, callbacks: Sequence[Callback]) -> list[LearnedTask]:
-    """What a worker does."""
-    bench = replace(_bench(piece.config.model_dump_json()), recipe=piece.recipe)
-    if piece.earlier:
-        bench.method.restore(dict(piece.earlier), {})
-    checkpoint = None
-    if piece.checkpoint is not None:
-        names = [bench.scenario[i].name for i in piece.group]
-        checkpoint = Checkpoint(piece.checkpoint, checkpoint_identity(piece.config, bench.recipe, names))
-    return learn_group(bench, piece.group, callbacks=callbacks, checkpoint=checkpoint)
-
-
 @lru_cache(maxsize=1)
-def _bench(config: str) -> Bench:
+def _experiment(config: str) -> Experiment:
     return build(RunConfig.model_validate_json(config))

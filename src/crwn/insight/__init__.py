@@ -1,4 +1,8 @@
-"""What contexts mean: how alike tasks are, tests against what is known of them, and pictures."""
+"""Analysis of contexts: the atlas of tasks, tests against known structure, and pictures.
+
+Reads contexts of learners and runs and changes none. May import: `experiments`, `methods`, `scenarios`, `learner`,
+`training`, `contexts`, `data`, `models`, `layers`, `errors`.
+"""
 
 from crwn.insight.arrange import Map, Tree, cluster, groups, make_map
 from crwn.insight.atlas import Atlas, make_atlas, summary, write_atlas

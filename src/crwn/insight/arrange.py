@@ -1,4 +1,4 @@
-"""Tasks put in order: hierarchical clustering, and a map on which like tasks stand close."""
+"""Hierarchical clustering of tasks, and a map on which similar tasks are close."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from crwn.insight.measures import Matrix
 
 @dataclass(frozen=True)
 class Tree:
-    """Tasks joined step by step, the most alike first: SciPy's linkage, and the order in which leaves stand."""
+    """A hierarchical clustering: SciPy's linkage, and the order of the leaves."""
 
     linkage: Matrix
     order: list[int]
 
 
 def cluster(alike: Matrix) -> Tree:
-    """Average linkage over `1 - similarity`; leaves are ordered so that neighbours are as alike as they can be."""
+    """Average linkage over `1 - similarity`, with leaves ordered so that neighbours are as similar as possible."""
     from scipy.cluster.hierarchy import average, leaves_list, optimal_leaf_ordering
 
     if len(alike) < 2:
         raise DataError(f"{len(alike)} task: at least 2 are needed to compare any")
     distances = _distances(alike)
     linkage = average(distances)
-    if len(alike) <= 400:  # the best order takes cubic time
+    if len(alike) <= 400:  # the optimal order takes cubic time
         linkage = optimal_leaf_ordering(linkage, distances)
     return Tree(linkage, [int(leaf) for leaf in leaves_list(linkage)])
 
 
 def groups(tree: Tree, count: int) -> list[int]:
-    """The number of the group every task is in when the tree is cut into at most `count` groups, from 1."""
+    """The group of every task, numbered from 1, when the tree is cut into at most `count` groups."""
     from scipy.cluster.hierarchy import fcluster
 
     return [int(group) for group in fcluster(tree.linkage, count, criterion="maxclust")]
@@ -41,17 +41,17 @@ def groups(tree: Tree, count: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Map:
-    """Places of the tasks, `[tasks, dimensions]`, and the share of all squared distance each dimension carries."""
+    """Coordinates of the tasks, `[tasks, dimensions]`, and the share of the squared distances in each dimension."""
 
     places: Matrix
     shares: list[float]
 
 
 def make_map(alike: Matrix, dimensions: int = 2) -> Map:
-    """Classical multidimensional scaling: the flat picture that keeps most of the squared distances.
+    """Classical multidimensional scaling of the squared distances `2 - 2 * similarity`.
 
-    Squared distances are `2 - 2 * similarity`, what they are between unit vectors with these cosines. Exact and
-    the same every time, where iterative scaling depends on its random start.
+    These are the squared distances of unit vectors with these cosines. The solution is exact and deterministic, while
+    iterative scaling depends on a random start.
     """
     count = len(alike)
     if count <= dimensions:
@@ -62,7 +62,7 @@ def make_map(alike: Matrix, dimensions: int = 2) -> Map:
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = np.maximum(values[:dimensions], 0.0)
     places = vectors[:, :dimensions] * np.sqrt(kept)
-    # An axis may point either way: let the first task with a clear place stand on the positive side.
+    # The sign of an axis is arbitrary: the task farthest from the origin gets a positive coordinate.
     signs: npt.NDArray[np.float64] = np.sign(places[np.abs(places).argmax(axis=0), np.arange(dimensions)])
     total = np.maximum(values, 0.0).sum() or 1.0
     return Map(places * np.where(signs == 0, 1.0, signs), [float(value / total) for value in kept])

@@ -1,16 +1,16 @@
-"""The atlas: what the contexts of many tasks say about how the tasks relate, as numbers, tables and pictures."""
+"""The atlas: how many tasks relate by their contexts, as measures, tables and pictures."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from crwn._utils import write_whole
 from crwn.errors import DataError
 from crwn.insight import inputs, pictures, turning
 from crwn.insight.arrange import Map, Tree, cluster, make_map
@@ -30,10 +30,11 @@ from crwn.insight.meaning import (
     map_angles,
 )
 from crwn.insight.measures import MEASURES, Matrix, layers, nearest_tasks, similarity
+from crwn.models import network_of
 
 LEAST_TASKS = 3
 MOST_TASKS = 400
-FEW = 12  # tasks whose mean is largely made of themselves
+FEW = 12  # with at most so many tasks, each has a large part in their mean
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,12 @@ class Atlas:
 
     Args:
         alike: similarity of every pair of contexts over all layers, `[tasks, tasks]`.
-        effect: the same for what the contexts do (see `crwn.insight.effect`); None where the network is not known.
-        tests: by layer ("all" for all together) and measure, what the similarity follows and with which p-value.
+        effect: the same for the outputs of the contexts (see `crwn.insight.effect`); None if the network is not known.
+        tests: layer ("all" for all together), measure and Mantel test against each known structure.
         steps: for each known structure, similarity against distance.
-        rings: for each map ("contexts", "effect") the circular correlation of the direction on it with a known
-            angle, without its sign: a mirrored map is as good. Empty where there is no angle.
-        turning: how well angles can be read off the input contexts; None where there are none.
+        rings: for each map ("contexts", "effect") the absolute circular correlation of the direction on it with a
+            known angle. Empty if there is no angle.
+        turning: how well angles can be estimated from the input contexts; None if there are none.
     """
 
     collection: Collection
@@ -66,7 +67,11 @@ class Atlas:
 def make_atlas(
     collection: Collection, *, measure: str = "cosine", permutations: int = PERMUTATIONS, seed: int = 0
 ) -> Atlas:
-    """Compare all tasks with each other and with what is known about them."""
+    """Compute the similarity of all tasks and test it against the known structures.
+
+    Raises:
+        DataError: fewer than three tasks, or contexts of different models.
+    """
     if len(collection) < LEAST_TASKS:
         raise DataError(f"{collection.source} has {len(collection)} tasks: an atlas takes at least {LEAST_TASKS}")
     shapes = {tuple((name, tuple(one[name].shape)) for name in sorted(one)) for one in collection.contexts}
@@ -77,7 +82,7 @@ def make_atlas(
     collection = collection.at_most(MOST_TASKS)
     alike = similarity(collection.contexts, measure)
     effect = None
-    if collection.model is not None and hasattr(collection.model, "input_shape"):
+    if collection.model is not None and network_of(collection.model).input_shape is not None:
         effect = effect_similarity(collection.model, collection.contexts, seed=seed)
     maps = {"contexts": make_map(alike)} | ({} if effect is None else {"effect": make_map(effect)})
     structures = known_structures(collection.factors, collection.classes)
@@ -110,7 +115,7 @@ def make_atlas(
 
 
 def summary(atlas: Atlas) -> dict[str, Any]:
-    """The atlas as plain numbers: what `crwn atlas --json` prints."""
+    """The results as plain data, as `crwn atlas --json` prints them."""
     collection = atlas.collection
     return {
         "source": collection.source,
@@ -132,11 +137,11 @@ def summary(atlas: Atlas) -> dict[str, Any]:
 
 
 def write_atlas(atlas: Atlas, folder: Path) -> list[Path]:
-    """Pictures, tables and `atlas.json` into a folder; gives what was written."""
+    """Write pictures, tables and `atlas.json` into a folder and return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     written = [*_tables(atlas, folder), *_pictures(atlas, folder)]
     whole = folder / "atlas.json"
-    whole.write_text(json.dumps(summary(atlas), indent=1) + "\n", encoding="utf-8")
+    write_whole(whole, (json.dumps(summary(atlas), indent=1) + "\n").encode())
     return [*written, whole]
 
 
@@ -176,7 +181,7 @@ def _pictures(atlas: Atlas, folder: Path) -> list[Path]:
         "similarity": pictures.draw_matrix(atlas.alike, names, atlas.tree.order, f"Similarity of contexts: {source}"),
         "tree": pictures.draw_tree(atlas.tree, names, f"Contexts joined by similarity: {source}"),
     }
-    titles = {"contexts": "Map of contexts", "effect": "Map of what contexts do"}
+    titles = {"contexts": "Map of contexts", "effect": "Map of the outputs of contexts"}
     for name, made in atlas.maps.items():
         drawn[f"map-{name}"] = pictures.draw_map(made, names, factor, values, f"{titles[name]}: {source}")
     weights, shape = inputs.input_weights(collection), inputs.image_shape(collection)
@@ -184,10 +189,10 @@ def _pictures(atlas: Atlas, folder: Path) -> list[Path]:
         images = turning.smoothed(weights.reshape(len(names), *shape))
         drawn["inputs"] = pictures.draw_inputs(images, names, f"Where each task moved its input context: {source}")
     if atlas.turning is not None:
-        drawn["turned-back"] = pictures.draw_common(atlas.turning.common, f"All tasks turned back, averaged: {source}")
+        drawn["turned-back"] = pictures.draw_common(atlas.turning.common, f"All tasks rotated back, averaged: {source}")
     for name, steps in atlas.steps.items():
         if len(steps) > 2:
-            drawn[f"by-{name.replace(' ', '-')}"] = pictures.draw_against(steps, name, _said(atlas, name))
+            drawn[f"by-{name.replace(' ', '-')}"] = pictures.draw_against(steps, name, _title(atlas, name))
     alphas = inputs.alphas(collection.contexts)
     if alphas:
         drawn["alpha"] = pictures.draw_alphas(alphas, names, f"Alpha by layer and task: {source}")
@@ -206,7 +211,7 @@ def coloured_by(collection: Collection) -> tuple[str | None, list[float] | None]
 def _ring(made: Map, collection: Collection) -> float | None:
     factor, values = coloured_by(collection)
     if factor is None or values is None or not is_angle(factor) or not goes_round(values):
-        return None  # tasks of a part of the turn make no ring
+        return None  # angles within a part of the circle form no ring
     return abs(circular_correlation(map_angles(made.places), values))
 
 
@@ -218,20 +223,20 @@ def _turning(collection: Collection) -> turning.Turning | None:
     return turning.read_angles(weights.reshape(len(collection), *shape), values)
 
 
-def _said(atlas: Atlas, structure: str) -> str:
+def _title(atlas: Atlas, structure: str) -> str:
     for layer, how, found in atlas.tests:
         if (layer, how, found.structure) == ("all", atlas.measure, structure):
             return f"Similarity against {structure}: {atlas.collection.source} (p = {found.p_value:.4f})"
     return f"Similarity against {structure}: {atlas.collection.source}"
 
 
-def told(atlas: Atlas) -> Sequence[str]:
-    """The atlas in lines for people."""
+def summary_lines(atlas: Atlas) -> list[str]:
+    """The results of the atlas as lines of text, as `crwn atlas` prints them."""
     lines = [f"{atlas.collection.source}: {len(atlas.collection)} tasks, {atlas.measure} similarity of contexts"]
     count = len(atlas.collection)
     if atlas.measure == "cosine" and count <= FEW:
         unrelated = -1 / (count - 1)
-        lines.append(f"what all tasks share is taken off: among {count}, unrelated tasks have about {unrelated:+.2f}")
+        lines.append(f"the mean context is subtracted: among {count}, unrelated tasks have about {unrelated:+.2f}")
     for name, steps in atlas.steps.items():
         shown = [step for step in steps if not is_angle(name) or step.distance in (10, 20, 30, 60, 90, 120, 180)][:8]
         parts = ", ".join(f"{step.distance:g}: {step.mean:+.3f}" for step in shown)
@@ -245,7 +250,7 @@ def told(atlas: Atlas) -> Sequence[str]:
         lines.append(f"ring on the map of {name}: circular correlation of direction with angle {ring:.3f}")
     if atlas.turning is not None:
         lines.append(
-            f"angles read off the input contexts: circular correlation {atlas.turning.correlation:.3f}, "
+            f"angles estimated from the input contexts: circular correlation {atlas.turning.correlation:.3f}, "
             f"median error {atlas.turning.median_error:g} degrees"
         )
     return lines

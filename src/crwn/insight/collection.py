@@ -1,4 +1,4 @@
-"""The contexts to look at and what is known about their tasks, from a model folder, a run, or a learner."""
+"""Contexts to analyse and the known factors of their tasks, from a model folder, a run, or a learner."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Factors = Mapping[str, float | int | str]
 
 @dataclass(frozen=True)
 class Collection:
-    """What tasks of one model learned, and what is known about them.
+    """Contexts of the tasks of one model, with the known factors of the tasks.
 
     Args:
         source: where they come from, for titles.
-        names: of the tasks.
+        names: names of the tasks.
         contexts: the tensors of each task by context name.
-        start: the context they all started from; None where it is not known.
-        factors: what makes each task differ.
+        start: the context they all started from; None if it is not known.
+        factors: in what each task differs from the others (an angle, a number).
         classes: label values of each task.
-        model: the frozen network; None where it is not known.
+        model: the frozen network; None if it is not known.
     """
 
     source: str
@@ -62,77 +62,83 @@ class Collection:
 
 
 def collect(place: str | Path) -> Collection:
-    """The tasks of a model folder (`model.json`) or of a run (`config.json`, or a folder of one run's seeds)."""
-    folder = Path(place)
-    if (folder / "model.json").exists():
-        from crwn.learner import Learner
+    """The tasks of a model folder (`model.json`) or of a run (`config.json`); of several seeds the first is taken."""
+    from crwn.learner.folder import find_folder
 
-        with Learner.load(folder) as learner:
-            return from_learner(learner, source=folder.name)
+    folder = find_folder(place, first=True)
     if (folder / "config.json").exists():
         return from_run(folder)
-    seeds = sorted(folder.glob("seed-*/config.json"))
-    if seeds:
-        return from_run(seeds[0].parent)
+    if (folder / "model.json").exists():
+        return _from_folder(folder, folder.name)
     what = "there is no such folder" if not folder.exists() else "it has neither model.json nor config.json"
     raise ConfigError(f"{folder} is neither a model nor a run: {what}; give a model folder or a run folder")
 
 
-def from_learner(learner: Learner, *, source: str = "learner") -> Collection:
-    """All tasks of a learner; what is known of them is what `info["factors"]` or their names say."""
-    names = learner.tasks
+def from_learner(learner: Learner, *, source: str = "learner", names: Sequence[str] | None = None) -> Collection:
+    """All tasks of a learner, or these, with the factors in their contexts, or else those in their names."""
+    names = list(learner.tasks if names is None else names)
     contexts = learner.bank.get_many(names)
-    told: list[Factors] = [dict(context.info.get("factors", {})) for context in contexts]
+    stored: list[Factors] = [context.info.factors for context in contexts]
+    start = {name: tensor.clone() for name, tensor in context_tensors(learner.model).items()}
     return Collection(
         source,
         names,
-        [context.tensors for context in contexts],
-        {name: tensor.clone() for name, tensor in context_tensors(learner.model).items()},
-        told if all(told) else factors_from_names(names),
+        [_in_model_order(context.tensors, start) for context in contexts],
+        start,
+        stored if all(stored) else factors_from_names(names),
         [context.classes for context in contexts],
         learner.model,
     )
 
 
-def from_run(folder: Path) -> Collection:
-    """All tasks of a run of a method that keeps something for every task."""
-    from crwn.experiments import RunFolder
-    from crwn.experiments.reopened import reopen
+def _from_folder(folder: Path, source: str, names: Sequence[str] | None = None) -> Collection:
+    from crwn.learner import Learner
 
-    bench, files = reopen(folder), RunFolder(folder)
-    config, lines = bench.config, files.lines()
-    tasks = list(bench.scenario)[: len(lines)]
-    states = [
-        {
-            name: tensor
-            for name, tensor in files.read_state(f"task-{i:03d}", line.get("state")).items()
-            if not name.startswith("shared/")
-        }
-        for i, line in enumerate(lines)
-    ]
+    with Learner.load(folder) as learner:
+        return from_learner(learner, source=source, names=names)
+
+
+def from_run(folder: Path) -> Collection:
+    """All tasks of a run: its contexts, or the state that another method stores for every task."""
+    from crwn.experiments import RunFolder
+    from crwn.experiments.reopen import reopen
+
+    files = RunFolder(folder)
+    record, lines = files.record(), files.lines()
+    if record is not None and lines and all("context" in line for line in lines):
+        run = record["run"]
+        names = [line["name"] for line in lines]
+        return _from_folder(folder, f"{run['scenario']}, {run['method']} {run['size']}", names)
+    experiment = reopen(folder)
+    config, tasks = experiment.config, list(experiment.scenario)[: len(lines)]
+    found = files.states.task_states(lines, [task.name for task in tasks])
+    states = [{key: value for key, value in found[task.name].items() if "shared/" not in key} for task in tasks]
     if not states or not states[0]:
         raise DataError(
-            f"the run in {folder} keeps nothing for each task alone ({config.method}, {len(lines)} tasks): "
+            f"the run in {folder} has no state for each task ({config.method}, {len(lines)} tasks): "
             "give a run of neuromodnet or flynet"
         )
-    model = getattr(bench.method, "model", None)
-    if isinstance(model, nn.Module):
-        # Files keep tensors in no order of meaning; the model's goes from input to output.
-        order = [name for name in context_tensors(model) if name in states[0]]
-        states = [{name: state[name] for name in [*order, *sorted(state.keys() - set(order))]} for state in states]
+    model = getattr(experiment.method, "model", None)
+    start = dict(context_tensors(model)) if isinstance(model, nn.Module) else None
     return Collection(
-        f"{bench.scenario.name}, {config.method} {config.size}",
+        f"{experiment.scenario.name}, {config.method} {config.size}",
         [task.name for task in tasks],
-        states,
-        dict(context_tensors(model)) if isinstance(model, nn.Module) else None,
+        [_in_model_order(state, start or {}) for state in states],
+        start,
         [task.factors for task in tasks],
         [task.classes for task in tasks],
         model,
     )
 
 
+def _in_model_order(tensors: Mapping[str, Tensor], model: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors in the order of the model's layers; files store them in another order."""
+    order = [name for name in model if name in tensors]
+    return {name: tensors[name] for name in [*order, *sorted(tensors.keys() - set(order))]}
+
+
 def factors_from_names(names: Sequence[str]) -> list[Factors]:
-    """A number at the end of every name, where all begin alike: an angle when the beginning says so.
+    """The number at the end of every name, if all names begin alike: an angle for beginnings such as "rotate".
 
     >>> factors_from_names(["rotate-010", "rotate-020"])
     [{'angle': 10.0}, {'angle': 20.0}]

@@ -1,4 +1,4 @@
-"""How contexts drift while they are learned: a callback of the training loop that keeps snapshots."""
+"""Drift of contexts during training: a callback of the training loop that stores snapshots."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 from crwn.errors import ConfigError, DataError
 from crwn.insight.measures import Matrix, layers, similarity
-from crwn.training import Step
+from crwn.training.loop import Step
 
 
 class DriftRecorder:
-    """Give it to `train` or `learn` as a callback; it keeps the contexts every `every` batches, and the last ones.
+    """A callback for `train` or `learn` that stores the contexts every `every` batches, and the last ones.
 
     >>> import numpy as np, crwn
     >>> from crwn.layers import context_tensors
@@ -31,7 +31,7 @@ class DriftRecorder:
 
     def __init__(self, start: Mapping[str, Tensor], *, every: int = 50) -> None:
         if every < 1:
-            raise ConfigError(f"every={every}: give a number of batches, at least 1")
+            raise ConfigError(f"every={every}: it must be at least 1 batch")
         self.start = {name: tensor.detach().clone() for name, tensor in start.items()}
         self.every = every
         self.snapshots: dict[int, dict[str, dict[str, Tensor]]] = {}  # step -> task -> context
@@ -45,12 +45,12 @@ class DriftRecorder:
 
     @property
     def steps(self) -> list[int]:
-        """The moments there are snapshots of; 0 is the start."""
+        """The steps with a snapshot; 0 is the start."""
         return [0, *sorted(self.snapshots)]
 
     @property
     def tasks(self) -> list[str]:
-        """The tasks that were watched, in the order they were learned."""
+        """The tasks with snapshots, in the order they were learned."""
         return list(dict.fromkeys(task for here in self.snapshots.values() for task in here))
 
     @property
@@ -66,7 +66,7 @@ class DriftRecorder:
         return [self.snapshots[step].get(task, self.start) for task in self.tasks]
 
     def distances(self, layer: str) -> list[dict[str, float]]:
-        """How far every task's layer is from the start at each step, in sizes of the start."""
+        """Distance of every task's layer from the start at each step, divided by the norm of the start."""
         names = [name for name in self.start if name.rpartition(".")[0] == layer]
         size = torch.cat([self.start[name].flatten() for name in names]).norm().clamp_min(1e-12)
         found = []
@@ -79,5 +79,5 @@ class DriftRecorder:
         return found
 
     def similarities(self, *, layer: str | None = None) -> dict[int, Matrix]:
-        """How alike the tasks were at each step but the start, where they were all the same."""
+        """Similarity of the tasks at each step after the start, where all are equal."""
         return {step: similarity(self.contexts(step), layer=layer) for step in sorted(self.snapshots)}

@@ -1,8 +1,8 @@
-"""How alike contexts are in what they do: the outputs they give to the same smooth random inputs.
+"""Similarity of contexts by their outputs for the same smooth random inputs.
 
-Learning leaves noise in a context along directions that hardly change the outputs, and the cosine of contexts counts
-that noise in full. Outputs do not. The inputs are random, so no data of any task is needed; they are smooth like
-images, because plain noise is averaged away by the first layer and tells little.
+Training leaves noise in a context along directions that hardly change the outputs. The cosine of contexts counts that
+noise in full; the cosine of outputs does not. The inputs are random, so no data of any task is needed; they are smooth
+like images, because the first layer averages white noise away.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from crwn.data.dataset import Rows
+from crwn.errors import ModelError
 from crwn.insight.measures import Matrix, cosine
-from crwn.prediction import predict_logits
-from crwn.rows import Rows, named_generator
+from crwn.layers.weights import named_generator
+from crwn.models import network_of
+from crwn.training.evaluation import predict_logits
 
 PROBES = 512
-IMAGE_PROBES = 64  # convolutions cost more a row, and see many places of each
+IMAGE_PROBES = 64  # convolutions cost more per row, and see many positions of each
 
 
 def probe_rows(shape: Sequence[int], count: int, *, seed: int = 0) -> Tensor:
-    """Random inputs of unit variance, `[count, *shape]`: smooth where the shape is, or may be, that of an image."""
+    """Random inputs of unit variance, `[count, *shape]`, smooth if the shape is, or may be, that of an image."""
     from scipy.ndimage import gaussian_filter
 
     noise = named_generator("probes", seed).standard_normal((count, *shape))
@@ -38,8 +41,10 @@ def probe_rows(shape: Sequence[int], count: int, *, seed: int = 0) -> Tensor:
 
 
 def effects(model: nn.Module, contexts: Sequence[Mapping[str, Tensor]], *, seed: int = 0) -> Tensor:
-    """What each context makes of the same inputs, `[tasks, numbers]`: logits, without the mean that softmax ignores."""
-    shape = tuple(getattr(model, "input_shape"))  # noqa: B009
+    """Logits of each context for the same inputs, `[tasks, rows * classes]`, minus the mean that softmax ignores."""
+    shape = network_of(model).input_shape
+    if shape is None:
+        raise ModelError("this module does not declare the shape of its rows: set module.input_shape")
     rows = Rows(probe_rows(shape, PROBES if len(shape) == 1 else IMAGE_PROBES, seed=seed))
     found = []
     for context in contexts:
@@ -49,5 +54,5 @@ def effects(model: nn.Module, contexts: Sequence[Mapping[str, Tensor]], *, seed:
 
 
 def effect_similarity(model: nn.Module, contexts: Sequence[Mapping[str, Tensor]], *, seed: int = 0) -> Matrix:
-    """Cosine of the effects of every pair of contexts, the mean effect taken off, `[tasks, tasks]`."""
+    """Cosine of the effects of every pair of contexts after subtracting the mean effect, `[tasks, tasks]`."""
     return cosine(effects(model, contexts, seed=seed))

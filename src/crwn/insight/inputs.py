@@ -1,4 +1,4 @@
-"""Which inputs matter to a task: the input layer's context as an image, and alpha by layer and task."""
+"""Weights of the inputs in each task's context, as an image, and alpha by layer and task."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from torch import Tensor
 from crwn.insight.collection import Collection
 from crwn.insight.measures import Matrix
 from crwn.layers import context_names
-from crwn.weights import SparseBinary
+from crwn.layers.weights import SparseBinary
+from crwn.models import FlyNet
 
 
 def input_weights(collection: Collection) -> Matrix | None:
-    """How far each task moved the gain of every input from the common start, `[tasks, inputs]`.
+    """Change of the gain of every input from the common start, `[tasks, inputs]`.
 
-    For a network whose first layer is modulated that is `|alpha * v - alpha_0 * v_0|` itself. FlyNet modulates
-    behind its encoder: there an input counts as much, on average, as the hidden nodes that read it. None where
-    the first context belongs to no inputs (convolutions share theirs over the image).
+    For a network whose first layer is modulated this is `|alpha * v - alpha_0 * v_0|`. FlyNet modulates after its
+    encoder: there an input gets the mean over the hidden nodes that read it. None if the first context has no value
+    per input (convolutions share theirs over the image).
     """
     order = context_names(collection.model) if collection.model is not None else list(collection.contexts[0])
     first = order[0].rpartition(".")[0]
@@ -28,15 +29,14 @@ def input_weights(collection: Collection) -> Matrix | None:
     moved = torch.stack([(_gain(one, first) - _start(collection, first)).abs() for one in collection.contexts])
     if moved.ndim != 2:
         return None
-    encoder = getattr(collection.model, "encoder", None)
-    if isinstance(encoder, SparseBinary):
-        moved = through_encoder(moved, encoder)
+    if isinstance(collection.model, FlyNet):
+        moved = through_encoder(moved, collection.model.encoder)
     found: Matrix = moved.double().numpy()
     return found
 
 
 def through_encoder(hidden: Tensor, encoder: SparseBinary) -> Tensor:
-    """Numbers of hidden nodes brought back to the inputs: the mean over the nodes that read an input."""
+    """Map values of hidden nodes to the inputs: the mean over the nodes that read an input."""
     chosen = encoder.chosen.long()  # [hidden, inputs per node]
     sums = torch.zeros(len(hidden), encoder.in_features)
     for column in range(chosen.shape[1]):
@@ -46,7 +46,7 @@ def through_encoder(hidden: Tensor, encoder: SparseBinary) -> Tensor:
 
 
 def image_shape(collection: Collection) -> tuple[int, int] | None:
-    """Height and width of the inputs when they make a square image, the only shape that can be told from a count."""
+    """Height and width of the inputs if their count is that of a square image, else None."""
     weights = input_weights(collection)
     if weights is None:
         return None
@@ -55,7 +55,7 @@ def image_shape(collection: Collection) -> tuple[int, int] | None:
 
 
 def alphas(contexts: Sequence[Mapping[str, Tensor]]) -> dict[str, list[float]]:
-    """Alpha of every layer that has one: a number for each task."""
+    """Alpha of every layer that has one: a value for each task."""
     names = [name for name in contexts[0] if name.rpartition(".")[2] == "alpha"]
     return {name.rpartition(".")[0]: [float(context[name]) for context in contexts] for name in names}
 

@@ -1,4 +1,4 @@
-"""Tests of meaning: does the similarity of contexts follow something that is known about the tasks?"""
+"""Tests of whether the similarity of contexts follows a known structure of the tasks."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from crwn.data.cifar100_superclasses import SUPERCLASS_OF
+from crwn.data.sources.cifar100_superclasses import SUPERCLASS_OF
 from crwn.errors import DataError
-from crwn.insight.measures import Matrix
-from crwn.rows import named_generator
+from crwn.insight.measures import Matrix, standardize
+from crwn.layers.weights import named_generator
 
 Vector = npt.NDArray[np.float64]
 PERMUTATIONS = 9999
@@ -21,7 +21,7 @@ FULL_TURN = 360.0
 
 @dataclass(frozen=True)
 class Structure:
-    """Something known about tasks: how far apart every pair is by it, `[tasks, tasks]`."""
+    """A known structure of the tasks: the distance of every pair, `[tasks, tasks]`."""
 
     name: str
     distances: Matrix
@@ -29,12 +29,12 @@ class Structure:
 
 @dataclass(frozen=True)
 class Meaning:
-    """Outcome of a Mantel test.
+    """Result of a Mantel test.
 
     Args:
-        structure: what the contexts were compared with.
-        correlation: Spearman's, of similarity with closeness over all pairs; 1 where they agree in every pair.
-        p_value: the share of random relabellings of the tasks that agree at least as well.
+        structure: name of the structure that the contexts were compared with.
+        correlation: Spearman's correlation of similarity with closeness over all pairs.
+        p_value: the share of random permutations of the tasks with at least this correlation.
     """
 
     structure: str
@@ -45,10 +45,10 @@ class Meaning:
 
 
 def mantel(alike: Matrix, structure: Structure, *, permutations: int = PERMUTATIONS, seed: int = 0) -> Meaning:
-    """Whether like tasks are close: the tasks' names are shuffled to see how often chance does as well.
+    """Mantel test of the correlation between similarity and closeness, by permuting the tasks.
 
-    Pairs are not independent (each task is in many), so an ordinary test of correlation would be far too sure;
-    shuffling tasks, not pairs, keeps that dependence.
+    Pairs are not independent (each task is in many), so an ordinary test of correlation would give p-values that are
+    far too small; permuting tasks instead of pairs keeps the dependence.
 
     Raises:
         DataError: fewer than four tasks, or all pairs are equally far apart.
@@ -64,9 +64,9 @@ def mantel(alike: Matrix, structure: Structure, *, permutations: int = PERMUTATI
     closeness = rankdata(-structure.distances[upper])
     if np.ptp(closeness) == 0:
         raise DataError(f'all pairs of tasks are equally far apart by "{structure.name}": there is nothing to test')
-    closeness = _standard(closeness)
+    closeness = standardize(closeness)
     ranks = np.zeros_like(alike)
-    ranks[upper] = _standard(rankdata(alike[upper]))
+    ranks[upper] = standardize(rankdata(alike[upper]))
     ranks += ranks.T
     found = float(closeness @ ranks[upper]) / len(closeness)
     generator = named_generator("mantel", seed, structure.name)
@@ -81,19 +81,19 @@ def mantel(alike: Matrix, structure: Structure, *, permutations: int = PERMUTATI
 def known_structures(
     factors: Sequence[Mapping[str, float | int | str]], classes: Sequence[Sequence[Hashable]]
 ) -> list[Structure]:
-    """Everything known about these tasks that differs between pairs of them.
+    """The structures of these tasks in which their pairs differ.
 
-    Angles turn full circle, other numeric factors are points on a line; classes that tasks share are shared data,
-    and classes of CIFAR-100 can share a superclass.
+    Angles are periodic, other numeric factors are points on a line. Tasks can share classes, and classes of CIFAR-100
+    can share a superclass.
     """
     found = []
     for name in factors[0] if factors else ():
         values = [one.get(name) for one in factors]
         if all(isinstance(value, int | float) for value in values):
-            numbers = np.array(values, dtype=np.float64)
-            apart = np.abs(numbers[:, None] - numbers)
+            numeric = np.array(values, dtype=np.float64)
+            apart = np.abs(numeric[:, None] - numeric)
             if is_angle(name):
-                apart = turn_between(numbers[:, None], numbers)
+                apart = turn_between(numeric[:, None], numeric)
             found.append(Structure(name, apart))
     sets = [set(labels) for labels in classes]
     shared = _apart(lambda i, j: len(sets[i] & sets[j]) / max(1, len(sets[i] | sets[j])), len(sets))
@@ -107,12 +107,12 @@ def known_structures(
 
 
 def is_angle(factor: str) -> bool:
-    """Whether a factor of this name is in degrees and comes round again after a full turn."""
+    """Whether a factor of this name is an angle in degrees, periodic at 360."""
     return factor in ("angle", "rotation")
 
 
 def turn_between(one: npt.ArrayLike, other: npt.ArrayLike) -> Vector:
-    """Degrees from one direction to the other, the short way round.
+    """Smallest angle between two directions, in degrees.
 
     >>> float(turn_between(350.0, 20.0))
     30.0
@@ -124,7 +124,7 @@ def turn_between(one: npt.ArrayLike, other: npt.ArrayLike) -> Vector:
 
 @dataclass(frozen=True)
 class Step:
-    """Similarity of all pairs of tasks this far apart."""
+    """Similarity of all pairs of tasks at one distance."""
 
     distance: float
     mean: float
@@ -134,7 +134,7 @@ class Step:
 
 
 def by_distance(alike: Matrix, structure: Structure) -> list[Step]:
-    """Similarity against known distance, one step for each distance there is."""
+    """Similarity against known distance, one step for each distinct distance."""
     upper = np.triu_indices(len(alike), k=1)
     distances, values = np.round(structure.distances[upper], 6), alike[upper]
     steps = []
@@ -160,7 +160,7 @@ def circular_correlation(one: npt.ArrayLike, other: npt.ArrayLike) -> float:
 
 
 def goes_round(degrees: npt.ArrayLike) -> bool:
-    """Whether angles go all the way round: nowhere more than a third of the turn is missing.
+    """Whether angles cover the full circle: no gap is larger than a third of it.
 
     >>> goes_round([0, 90, 180, 270]), goes_round([0, 10, 20, 30])
     (True, False)
@@ -170,16 +170,9 @@ def goes_round(degrees: npt.ArrayLike) -> bool:
 
 
 def map_angles(places: Matrix) -> Vector:
-    """The direction of every task seen from the middle of the map, in degrees."""
+    """The direction of every task from the centre of the map, in degrees."""
     centred = places[:, :2] - places[:, :2].mean(axis=0)
     found: Vector = np.degrees(np.arctan2(centred[:, 1], centred[:, 0])) % FULL_TURN
-    return found
-
-
-def _standard(values: npt.ArrayLike) -> Vector:
-    array = np.asarray(values, dtype=np.float64)
-    spread = array.std()
-    found: Vector = (array - array.mean()) / (spread if spread else 1.0)
     return found
 
 

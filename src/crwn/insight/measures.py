@@ -1,4 +1,4 @@
-"""How alike tasks are, by their contexts: cosine, Euclidean or rank correlation, over all layers or one of them."""
+"""Similarity of tasks by their contexts: cosine, Euclidean or rank correlation, over all layers or one of them."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from crwn.contexts.similarity import centred_cosine, flatten
 from crwn.errors import ConfigError
-from crwn.similarity import centred_cosine, flatten
 
 Matrix = npt.NDArray[np.float64]
 
 
 def cosine(vectors: Tensor) -> Matrix:
-    """Cosine of every pair after taking off the mean row: 1 is alike, 0 unrelated, `[tasks, tasks]`."""
+    """Cosine of every pair after subtracting the mean row: 1 is equal, 0 unrelated, `[tasks, tasks]`."""
     found: Matrix = centred_cosine(vectors).double().numpy()
     return found
 
 
 def euclidean(vectors: Tensor) -> Matrix:
-    """`1 - d / D`: d is the distance of two rows, D the largest there is, so that alike is 1 here too."""
+    """`1 - d / D` for every pair, where d is the distance of two rows and D the largest distance."""
     from scipy.spatial.distance import pdist, squareform
 
     distances = squareform(pdist(vectors.double().numpy()))
@@ -30,7 +30,7 @@ def euclidean(vectors: Tensor) -> Matrix:
 
 
 def rank(vectors: Tensor) -> Matrix:
-    """Spearman's rank correlation of every pair after taking off the mean row: deaf to the size of single numbers."""
+    """Spearman's rank correlation of every pair after subtracting the mean row; robust to single large values."""
     from scipy.stats import rankdata
 
     ranks = rankdata((vectors - vectors.mean(dim=0)).double().numpy(), axis=1)
@@ -40,13 +40,24 @@ def rank(vectors: Tensor) -> Matrix:
     return found
 
 
+def standardize(values: npt.ArrayLike) -> Matrix:
+    """Values minus their mean, divided by their standard deviation; constant values become zeros.
+
+    >>> standardize([1.0, 3.0]).tolist()
+    [-1.0, 1.0]
+    """
+    array = np.asarray(values, dtype=np.float64)
+    found: Matrix = (array - array.mean()) / (array.std() or 1.0)
+    return found
+
+
 MEASURES: dict[str, Callable[[Tensor], Matrix]] = {"cosine": cosine, "euclidean": euclidean, "rank": rank}
 
 
 def similarity(
     contexts: Sequence[Mapping[str, Tensor]], measure: str = "cosine", *, layer: str | None = None
 ) -> Matrix:
-    """How alike every pair of tasks is, `[tasks, tasks]`.
+    """Similarity of every pair of tasks, `[tasks, tasks]`.
 
     Args:
         contexts: the tensors of each task by context name.
@@ -61,7 +72,7 @@ def similarity(
 
 
 def layers(context: Mapping[str, Tensor]) -> list[str]:
-    """Names of the layers a context has learned numbers in, as the model names them.
+    """Names of the layers that a context has learned parameters of, as the model names them.
 
     >>> import torch
     >>> layers({"layers.0.v": torch.ones(3), "layers.0.alpha": torch.ones(()), "layers.1.v": torch.ones(2)})
@@ -72,7 +83,7 @@ def layers(context: Mapping[str, Tensor]) -> list[str]:
 
 
 def nearest_tasks(names: Sequence[str], alike: Matrix, count: int = 3) -> dict[str, list[tuple[str, float]]]:
-    """For every task those most like it, most alike first."""
+    """For every task the most similar other tasks with their similarities, most similar first."""
     found: dict[str, list[tuple[str, float]]] = {}
     for i, name in enumerate(names):
         others = [int(j) for j in np.argsort(-alike[i], kind="stable") if j != i]

@@ -21,7 +21,7 @@ BAND = "#9ecae1"
 
 
 def draw_matrix(alike: Matrix, names: Sequence[str], order: Sequence[int], title: str) -> Any:
-    """Similarity of every pair, tasks in the order of the tree."""
+    """Draw the similarity of every pair, tasks in the order of the tree."""
     figure, axes = _page(7.2, 6.4)
     arranged = alike[np.ix_(order, order)]
     off = arranged[~np.eye(len(arranged), dtype=bool)]
@@ -34,7 +34,7 @@ def draw_matrix(alike: Matrix, names: Sequence[str], order: Sequence[int], title
 
 
 def draw_tree(tree: Tree, names: Sequence[str], title: str) -> Any:
-    """Which tasks join first."""
+    """Draw the dendrogram of the clustering."""
     from scipy.cluster.hierarchy import dendrogram
 
     figure, axes = _page(max(6.4, 0.22 * len(names)), 4.2)
@@ -50,7 +50,7 @@ def draw_tree(tree: Tree, names: Sequence[str], title: str) -> Any:
 
 
 def draw_map(made: Map, names: Sequence[str], factor: str | None, values: Sequence[float] | None, title: str) -> Any:
-    """The tasks on a plane, like ones close together, coloured by what is known about them."""
+    """Draw the map of tasks, coloured by a known factor."""
     figure, axes = _page(6.6, 5.6)
     x, y = made.places[:, 0], made.places[:, 1]
     degrees = factor is not None and is_angle(factor)
@@ -78,7 +78,7 @@ def draw_map(made: Map, names: Sequence[str], factor: str | None, values: Sequen
 
 
 def draw_inputs(images: Matrix, names: Sequence[str], title: str) -> Any:
-    """The input layer's context of each task as an image: bright where the task moved it far from the start."""
+    """Draw the input layer's context of each task as an image: bright where it is far from the start."""
     from matplotlib.figure import Figure
 
     shown = _some(len(names), 36)
@@ -92,13 +92,13 @@ def draw_inputs(images: Matrix, names: Sequence[str], title: str) -> Any:
     for axes, i in zip(grid.flat, shown, strict=False):
         axes.imshow(images[i], cmap="magma", vmin=low, vmax=high, interpolation="nearest")
         axes.set_title(names[i], fontsize=8, color=INK, pad=2)
-    # Few tasks make a narrow picture: the title is broken into lines that fit it.
+    # Few tasks make a narrow picture: the title is wrapped to its width.
     figure.suptitle("\n".join(textwrap.wrap(title, 13 * columns)), fontsize=11, color=INK)
     return figure
 
 
 def draw_common(image: Matrix, title: str) -> Any:
-    """What the turned-back input contexts have in common."""
+    """Draw the mean of the input contexts, each rotated back by its angle."""
     figure, axes = _page(4.6, 4.2)
     axes.imshow(image, cmap="magma", interpolation="nearest")
     axes.axis("off")
@@ -107,7 +107,7 @@ def draw_common(image: Matrix, title: str) -> Any:
 
 
 def draw_against(steps: Sequence[Step], structure: str, title: str) -> Any:
-    """Similarity against a known distance: the mean, and the band that holds the middle 90 % of pairs."""
+    """Draw similarity against a known distance: the mean, and a band with the middle 90 % of pairs."""
     figure, axes = _page(6.6, 4.2)
     distance = [step.distance for step in steps]
     low, high = [step.low for step in steps], [step.high for step in steps]
@@ -122,7 +122,7 @@ def draw_against(steps: Sequence[Step], structure: str, title: str) -> Any:
 
 
 def draw_alphas(alphas: Mapping[str, Sequence[float]], names: Sequence[str], title: str) -> Any:
-    """Alpha of every layer, task by task."""
+    """Draw alpha of every layer for every task."""
     figure, axes = _page(6.6, 3.8)
     marks = "osD^vP*Xd<>"
     for i, (layer, values) in enumerate(list(alphas.items())[: len(marks)]):
@@ -136,7 +136,7 @@ def draw_alphas(alphas: Mapping[str, Sequence[float]], names: Sequence[str], tit
 
 
 def draw_drift(drift: DriftRecorder, title: str) -> Any:
-    """How far contexts moved from their start while they were learned: a line per layer, the mean over tasks."""
+    """Draw the distance of contexts from their start during training: a line per layer, the mean over tasks."""
     figure, axes = _page(6.6, 3.8)
     for layer in drift.layers:
         far = np.array([list(row.values()) for row in drift.distances(layer)])
@@ -149,7 +149,7 @@ def draw_drift(drift: DriftRecorder, title: str) -> Any:
 
 
 def save(figure: Any, folder: Path, name: str) -> list[Path]:
-    """Write a figure as PNG and SVG; the files are the same every time."""
+    """Write a figure as PNG and SVG; the same figure gives the same bytes."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{name}.png", folder / f"{name}.svg"]
     import matplotlib as mpl
@@ -168,7 +168,7 @@ def _page(width: float, height: float) -> tuple[Any, Any]:
 
 
 def _some(count: int, most: int) -> list[int]:
-    """At most so many places of a list, spread evenly."""
+    """At most `most` positions of a list, spread evenly."""
     step = max(1, math.ceil(count / most))
     return list(range(0, count, step))
 

@@ -1,1 +1,5 @@
-"""crwn inside other people's tools; importing this room imports none of them."""
+"""Integrations with other libraries: scikit-learn, ONNX, the Hugging Face Hub, TensorBoard, Avalanche.
+
+One file per library; importing this room imports none of them. May import: `serve`, `report`, `insight`, `experiments`,
+`methods`, `scenarios`, `learner`, `training`, `contexts`, `data`, `models`, `layers`, `errors`.
+"""

@@ -1,4 +1,4 @@
-"""Avalanche: crwn as a strategy among its others, and its benchmarks as scenarios of crwn."""
+"""Avalanche: crwn as one of its strategies, and its benchmarks as scenarios of crwn."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
+from crwn.data.dataset import Rows
 from crwn.errors import DataError, MissingExtraError
 from crwn.learner import Learner
-from crwn.recipe import Recipe
-from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task
+from crwn.training.recipe import Recipe
 
 try:
     from avalanche.training.plugins.evaluation import default_evaluator
@@ -26,17 +26,17 @@ ABSENT = -100.0  # the logit of classes a task does not have
 
 
 class CRWN(SupervisedTemplate):  # type: ignore[misc]
-    """A context per task: `train` learns it by crwn's own loop, `eval` answers with it, metrics are Avalanche's.
+    """A strategy with one context per task: `train` learns it with crwn's training loop, `eval` predicts with it.
 
-    Task labels name the task of every row. With `infer_task` they are not looked at: each experience becomes a
-    task, and which one a batch belongs to is inferred from its rows as a group. What was learned is `learner`.
-    Rows are read once: random transforms of a benchmark are not drawn again for every epoch.
+    Task labels name the task of every row. With `infer_task` they are ignored: each experience becomes a task, and the
+    task of a batch is inferred from its rows as a group. The contexts are in `learner`. Rows are read once: random
+    transforms of a benchmark are not drawn again for every epoch.
 
     Args:
-        model: one of crwn's networks, or a Learner; needs outputs for the classes of the widest experience only.
-        batches, epochs, recipe: how an experience is learned, as for `Learner.learn`.
+        model: one of crwn's networks, or a Learner; its outputs must cover the largest number of classes of a task.
+        batches, epochs, recipe: length and recipe of training, as for `Learner.learn`.
         infer_task: for benchmarks without task labels (class-incremental ones).
-        settings: anything else SupervisedTemplate takes: evaluator, plugins, device.
+        settings: further arguments of SupervisedTemplate: plugins, device.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class CRWN(SupervisedTemplate):  # type: ignore[misc]
         self.width = 0
         super().__init__(
             model=self.learner.model,
-            optimizer=torch.optim.SGD(self.learner.model.parameters(), lr=0.0),  # Avalanche asks for one
+            optimizer=torch.optim.SGD(self.learner.model.parameters(), lr=0.0),  # required by Avalanche, not used
             criterion=nn.CrossEntropyLoss(),
             evaluator=evaluator,
             eval_mb_size=eval_mb_size,
@@ -87,16 +87,16 @@ class CRWN(SupervisedTemplate):  # type: ignore[misc]
         for name in set(names):
             rows = torch.tensor([i for i, other in enumerate(names) if other == name])
             if name not in self.learner.bank:
-                logits[rows] = 0.0  # scripts evaluate tasks that come later too: nothing is known of them yet
+                logits[rows] = 0.0  # a task that is not learned yet, which scripts may evaluate too
                 continue
             classes = torch.tensor(self.learner.context(name).classes)
-            chances = torch.from_numpy(np.asarray(self.learner.predict_proba(x[rows], task=name)))
-            logits[rows[:, None], classes] = chances.clamp_min(1e-12).log()
+            probabilities = torch.from_numpy(np.asarray(self.learner.predict_proba(x[rows], task=name)))
+            logits[rows[:, None], classes] = probabilities.clamp_min(1e-12).log()
         return logits.to(self.device)
 
 
 def read(dataset: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """All rows, targets and task labels of an Avalanche data set."""
+    """All rows, targets and task labels of an Avalanche dataset."""
     collate = getattr(dataset, "collate_fn", None)
     parts = [batch[:3] for batch in DataLoader(dataset, batch_size=512, collate_fn=collate)]
     if not parts:
@@ -108,10 +108,10 @@ def read(dataset: Any) -> tuple[Tensor, Tensor, Tensor]:
 def scenario_from(
     benchmark: Any, *, name: str = "avalanche", budget: Mapping[str, int] | None = None, flat: bool | None = None
 ) -> Scenario:
-    """An Avalanche benchmark as a scenario: every experience of its train stream a task, with the test rows it has.
+    """Convert an Avalanche benchmark to a scenario: every experience of its train stream with its test rows is a task.
 
     Args:
-        flat: whether rows become flat ones; by default all but colour images do.
+        flat: whether rows are flattened; by default all but colour images are.
     """
     tests = list(benchmark.test_stream)
     tasks: list[Task] = []

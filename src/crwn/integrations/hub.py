@@ -1,4 +1,4 @@
-"""The Hugging Face Hub: a model folder with a card, pushed and fetched."""
+"""The Hugging Face Hub: upload a model folder with a model card, and download one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crwn import model_folder
-from crwn.bank import open_bank
-from crwn.context import Context
+from crwn._utils import write_whole
+from crwn.contexts import Context
+from crwn.contexts.bank import open_bank
 from crwn.errors import CRWNError, DataError, MissingExtraError
-from crwn.files import write_whole
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.learner import Learner
+from crwn.learner import folder as model_folder
+from crwn.models import network_of
 
 CARD = "README.md"
-FILES = [model_folder.DESCRIPTION, model_folder.BANK, CARD]
+FILES = [model_folder.DESCRIPTION, model_folder.BANK, model_folder.WEIGHTS, CARD]
 TASKS_SHOWN = 50
 
 
 def save_pretrained(learner: Learner, folder: str | Path, *, license: str | None = None) -> Path:
-    """Write a model folder with all tasks and a card made from its own record."""
+    """Write a model folder with all tasks and a model card."""
     folder = Path(folder)
     learner.save(folder)
     write_whole(folder / CARD, model_card(learner, license=license).encode())
@@ -38,26 +39,25 @@ def from_pretrained(
     endpoint: str | None = None,
     **settings: Any,
 ) -> Learner:
-    """A learner from a folder, or from a repository on the Hub ("somebody/digits").
+    """Open a learner from a folder, or from a repository on the Hub ("owner/digits").
 
-    From a folder it keeps learning into that folder; from the Hub its tasks are in memory, and `save` keeps them.
+    Tasks learned later are stored in that folder; with a repository they are in memory, and `save` writes them.
     """
     if Path(where).is_dir():
         return Learner.load(where, **settings)
     if isinstance(where, Path) or where.count("/") != 1:
-        raise DataError(f'there is no folder {where}: give a model folder, or a repository like "somebody/digits"')
-    with _hub(f"cannot fetch {where}") as hub, tempfile.TemporaryDirectory() as own:
+        raise DataError(f'there is no folder {where}: give a model folder, or a repository like "owner/digits"')
+    with _hub(f"cannot fetch {where}") as hub, tempfile.TemporaryDirectory() as temporary:
         fetched = Path(
             hub.HfApi(endpoint=endpoint, token=token).snapshot_download(where, revision=revision, allow_patterns=FILES)
         )
-        # Opening a bank writes beside it, which the Hub's cache is not for.
-        folder = Path(shutil.copytree(fetched, Path(own) / "model"))
+        # A copy: opening a bank writes beside it, and the Hub's cache must not change.
+        folder = Path(shutil.copytree(fetched, Path(temporary) / "model"))
         learner = Learner(model_folder.read_model(folder), **settings)
         if not (folder / model_folder.BANK).exists():
             raise DataError(f"{where} has no {model_folder.BANK}: its contexts are missing")
         with open_bank(folder / model_folder.BANK, model=learner.fingerprint) as bank:
-            for names in _in_parts(bank.names()):
-                learner.bank.put_many(bank.get_many(names))
+            model_folder.copy_contexts(bank, learner.bank)
         return learner
 
 
@@ -71,9 +71,9 @@ def push_to_hub(
     token: str | None = None,
     endpoint: str | None = None,
 ) -> str:
-    """Make the repository where there is none, upload the model folder, and give the commit's address."""
-    with _hub(f"cannot push to {repository}") as hub, tempfile.TemporaryDirectory() as own:
-        folder = save_pretrained(learner, Path(own) / "model", license=license)
+    """Upload the model folder to a repository, which is created if it does not exist, and return the commit's URL."""
+    with _hub(f"cannot push to {repository}") as hub, tempfile.TemporaryDirectory() as temporary:
+        folder = save_pretrained(learner, Path(temporary) / "model", license=license)
         api = hub.HfApi(endpoint=endpoint, token=token)
         api.create_repo(repository, private=private, exist_ok=True)
         commit = api.upload_folder(repo_id=repository, folder_path=folder, commit_message=message, allow_patterns=FILES)
@@ -81,29 +81,29 @@ def push_to_hub(
 
 
 def model_card(learner: Learner, *, license: str | None = None) -> str:
-    """The card: what the model is, what it has learned, and how to use it."""
+    """The model card in Markdown: the network, its tasks, and how to use it."""
     model = learner.model
     names = learner.tasks
     contexts = learner.bank.get_many(names[:TASKS_SHOWN])
-    config = getattr(model, "config", {})
-    numbers = learned_numbers(model)
+    network = network_of(model)
+    parameters = learned_parameters(model)
     head = ["---", "library_name: crwn", "tags: [crwn, continual-learning, random-weights]"]
     head += [f"license: {license}"] if license else []
     lines = [
         *head,
         "---",
         "",
-        f"# {getattr(model, 'kind', type(model).__name__)}, {len(names):,} tasks",
+        f"# {network.kind}, {len(names):,} tasks",
         "",
-        "One frozen random network; what each task learned is a context that modulates it.",
+        "A frozen random network; each task has learned a context that modulates it.",
         "",
         "| | |",
         "| --- | --- |",
-        *(f"| {_cell(key)} | {_cell(value)} |" for key, value in config.items()),
-        f"| numbers learned per task | {numbers:,} |",
+        *(f"| {_cell(key)} | {_cell(value)} |" for key, value in network.config.items()),
+        f"| parameters per task | {parameters:,} |",
         f"| fingerprint | `{learner.fingerprint}` |",
         "",
-        "The frozen weights are not in the files: they are made again from the seed and checked by the fingerprint.",
+        "The frozen weights are not stored: they are made from the seed and compared with the fingerprint.",
         "",
         "```python",
         "from crwn.integrations.hub import from_pretrained",
@@ -126,7 +126,7 @@ def model_card(learner: Learner, *, license: str | None = None) -> str:
 def _row(context: Context) -> str:
     shown = ", ".join(str(label) for label in context.classes[:10])
     shown += ", ..." if len(context.classes) > 10 else ""
-    facts = (context.info.get(key, "") for key in ("rows", "batches", "loss"))
+    facts = ("" if fact is None else fact for fact in (context.info.rows, context.info.batches, context.info.loss))
     cells = (context.name, f"{len(context.classes)}: {shown}", *facts, context.created[:10])
     return "| " + " | ".join(_cell(cell) for cell in cells) + " |"
 
@@ -134,11 +134,6 @@ def _row(context: Context) -> str:
 def _cell(value: Any) -> str:
     plain = " ".join(str(value).split())
     return "".join(f"\\{character}" if character in "\\|`*_[]<>#" else character for character in plain)
-
-
-def _in_parts(names: list[str], size: int = 1000) -> Iterator[list[str]]:
-    for at in range(0, len(names), size):
-        yield names[at : at + size]
 
 
 @contextmanager

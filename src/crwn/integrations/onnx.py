@@ -1,4 +1,4 @@
-"""ONNX: one task's context baked into a file, or a file that takes any task's context as inputs."""
+"""Export to ONNX: one task's context merged into the file, or a file that takes any task's context as inputs."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from crwn.context import Context
+from crwn.contexts import Context
+from crwn.data.standardize import InputScaling, Scaling, broadcast_scale, standardize
 from crwn.errors import CRWNError, MissingExtraError, ModelError
 from crwn.layers import context_names
+from crwn.layers.weights import SparseBinary
 from crwn.learner import Learner
-from crwn.merge import InputScaling, separate
-from crwn.scaling import Scaling, scaling_of
-from crwn.weights import SparseBinary
+from crwn.models.merge import editable_copy
 
 OPSET = 18
 TOLERANCE = 1e-4
@@ -30,23 +30,24 @@ LARGEST_FILE = 1_900_000_000  # protobuf files end at 2 GB; larger weights go in
 
 
 def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_input: bool = False) -> dict[str, Any]:
-    """Write `path`, compare onnxruntime's answers with torch's, and say what was written.
+    """Write a task to `path` and compare the outputs of onnxruntime with torch's.
 
-    Raw rows go in, logits come out. With `context_as_input` the file holds no task: it takes the scaling (`mean`,
-    `std`) and every tensor of a context as inputs (`context_inputs` makes them), and gives all outputs of the model,
-    of which a task uses as many as it has classes. Tasks that scale column by column need a file made from such a task.
+    The inputs are raw rows, the outputs logits. With `context_as_input` the file holds no task: it takes the scaling
+    (`mean`, `std`) and every tensor of a context as inputs (`context_inputs` returns them), and returns all outputs of
+    the model, of which a task uses the first, one per class. Tasks with a scaling per column need a file made from such
+    a task.
 
     Returns:
         path, task, opset, bytes, inputs and outputs (name: shape), classes, and the largest difference from torch.
 
     Raises:
         MissingExtraError: onnx, onnxscript or onnxruntime is not installed.
-        CRWNError: onnxruntime's answers differ from torch's by more than 1e-4.
+        CRWNError: the outputs of onnxruntime differ from torch's by more than 1e-4.
     """
     onnx, runtime = _packages()
     context = learner.context(task)
     network = _exportable(learner.model)
-    rows = _rows(learner, scaling_of(context.info))
+    rows = _rows(learner, context.info.scaling)
     names = context_names(learner.model)
     module: nn.Module
     given: tuple[Any, ...]
@@ -56,7 +57,7 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
         given = (rows, mean, std, tensors)
     else:
         network.load_state_dict(context.tensors, strict=False)
-        module = _Baked(network, scaling_of(context.info), len(context.classes))
+        module = _Baked(network, context.info.scaling, len(context.classes))
         given = (rows,)
     path = Path(path)
     input_names = ["x", "mean", "std", *names] if context_as_input else ["x"]
@@ -75,7 +76,7 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
 
 
 def context_inputs(context: Context) -> dict[str, np.ndarray[Any, Any]]:
-    """What a file with the context as inputs takes beside `x` for this task."""
+    """The inputs beside `x` for this task, of a file exported with `context_as_input`."""
     names = list(context.tensors)
     tensors = _tensors(context, names)
     return {name: tensor.numpy() for name, tensor in zip(["mean", "std", *names], tensors, strict=True)}
@@ -100,12 +101,14 @@ class _WithContext(nn.Module):
         self.names = names
 
     def forward(self, x: Tensor, mean: Tensor, std: Tensor, context: list[Tensor]) -> Tensor:
-        out: Tensor = functional_call(self.network, dict(zip(self.names, context, strict=True)), ((x - mean) / std,))
+        out: Tensor = functional_call(
+            self.network, dict(zip(self.names, context, strict=True)), (standardize(x, mean, std),)
+        )
         return out
 
 
 class _GatheredSums(nn.Module):
-    """The fly's encoder in operators ONNX has: one gather per input of a node, added up."""
+    """The sparse encoder in operators that ONNX has: the sum of one gather per input of a node."""
 
     chosen: Tensor
 
@@ -122,7 +125,7 @@ class _GatheredSums(nn.Module):
 
 
 def _exportable(model: nn.Module) -> nn.Module:
-    network = separate(model)
+    network = editable_copy(model)
     for name, module in list(network.named_modules()):
         if isinstance(module, SparseBinary):
             parent, _, leaf = name.rpartition(".")
@@ -141,16 +144,16 @@ def _packages() -> tuple[Any, Any]:
 
 
 def _tensors(context: Context, names: list[str]) -> list[Tensor]:
-    mean, std = scaling_of(context.info)
+    mean, std = context.info.scaling
     return [torch.tensor(mean), torch.tensor(std), *(context.tensors[name].float() for name in names)]
 
 
 def _rows(learner: Learner, scaling: Scaling) -> Tensor:
-    """A few rows to trace with and to compare on, of the size the task's own rows have."""
+    """Random rows with the task's mean and standard deviation, for tracing and for the comparison."""
     if learner.input_shape is None:
-        raise ModelError("this module does not say what its rows look like: set module.input_shape = (features,)")
+        raise ModelError("this module has no input_shape: set module.input_shape = (features,)")
     generator = torch.Generator().manual_seed(0)
-    mean, std = map(torch.tensor, scaling)
+    mean, std = (broadcast_scale(scale, len(learner.input_shape)) for scale in scaling)
     return mean + std * torch.randn(7, *learner.input_shape, generator=generator)
 
 
@@ -187,7 +190,7 @@ def _write(
     weights = [value.const_value for value in program.model.graph.initializers.values()]
     large = sum(int(weight.nbytes) for weight in weights if weight is not None) > LARGEST_FILE
     try:
-        # Written beside its place and moved there whole.
+        # Written to a temporary folder beside it, then renamed.
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".onnx-") as folder:
             new = Path(folder) / path.name
             program.save(new, external_data=large)
@@ -201,7 +204,7 @@ def _write(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The exporter logs and warns about its own insides."""
+    """Silence the logs and warnings of torch's exporter."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)
@@ -218,10 +221,10 @@ def _compare(
 ) -> tuple[float, Any]:
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     flat = [*given[:3], *given[3]] if len(given) > 3 else given
-    (answers,) = session.run(None, {name: value.numpy() for name, value in zip(names, flat, strict=True)})
+    (outputs,) = session.run(None, {name: value.numpy() for name, value in zip(names, flat, strict=True)})
     with torch.no_grad():
         expected = module(*given).numpy()
-    difference = float(np.abs(answers - expected).max() / max(1.0, float(np.abs(expected).max())))
+    difference = float(np.abs(outputs - expected).max() / max(1.0, float(np.abs(expected).max())))
     if not difference <= TOLERANCE:
-        raise CRWNError(f"{path}: onnxruntime's answers differ from torch's by {difference:.2g}: do not use this file")
+        raise CRWNError(f"{path}: outputs of onnxruntime differ from torch's by {difference:.2g}: do not use this file")
     return difference, session

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: FlyNet and NeuroModNet as ordinary classifiers for one task."""
+"""scikit-learn estimators: FlyNet and NeuroModNet as classifiers for one task."""
 
 from __future__ import annotations
 
@@ -14,18 +14,19 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
+from crwn.data.dataset import Rows
+from crwn.data.standardize import overall_scaling
 from crwn.errors import CRWNError
-from crwn.lessons import plan
+from crwn.learner.fit import choose_recipe
 from crwn.models import FlyNet, Network, NeuroModNet, build, describe
-from crwn.rows import Rows, TaskRows
-from crwn.scaling import overall_scaling
-from crwn.training import train
+from crwn.training.loop import train
+from crwn.training.task import PreparedTask
 
 Array = npt.NDArray[Any]
 
 
 class _Scaled:
-    """Rows minus one mean, divided by one deviation, beside a column of ones: the networks have no biases."""
+    """Standardized rows with a column of ones added, because the networks have no biases."""
 
     def __init__(self, scaling: tuple[float, float], mirrored: bool) -> None:
         self.mean, self.std = scaling
@@ -38,21 +39,23 @@ class _Scaled:
 
 
 class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """What both classifiers share: learning one context, and answering from it."""
+    """The common part of both classifiers: training one context, and predicting with it."""
 
     _mirrored = False
-    batches: int
-    batch_size: int
-    rate: float | None
-    random_state: Any
+
+    def __init__(self, *, batches: int, batch_size: int, rate: float | None, random_state: Any) -> None:
+        self.batches = batches
+        self.batch_size = batch_size
+        self.rate = rate
+        self.random_state = random_state
 
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         raise NotImplementedError
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows X `[rows, features]` and labels y.
+        """Train on rows X `[rows, features]` and labels y.
 
-        A weight of k means exactly what k copies of the row would; the order of the rows makes no difference.
+        A sample weight of k is equivalent to k copies of the row; the order of the rows has no influence.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
@@ -61,7 +64,7 @@ class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if (weight < 0).any():
             raise ValueError(f"sample weights must not be negative, got {weight.min()}")
         if not weight.any():
-            raise ValueError("all sample weights are zero: at least one row must count")
+            raise ValueError("all sample weights are zero: at least one must be positive")
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         X, labels, weight = _each_row_once(X, labels, weight)
         x = torch.from_numpy(X).float()
@@ -72,16 +75,16 @@ class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             width = self.n_features_in_ * (2 if self._mirrored else 1) + 1
             network = self._network(width, self.n_features_in_, len(self.classes_), seed)
-            recipe = plan(network, None, batches=self.batches, epochs=None)
+            recipe = choose_recipe(network, None, batches=self.batches, epochs=None)
             changes = {"batch_size": self.batch_size} | ({} if self.rate is None else {"rate": self.rate})
             recipe = type(recipe)(**recipe.model_dump() | changes)
-            (learned,) = train(network, [TaskRows("fit", rows, len(self.classes_))], recipe, seed=seed)
+            (learned,) = train(network, [PreparedTask("fit", rows, range(len(self.classes_)))], recipe, seed=seed)
         except CRWNError as error:
             raise ValueError(str(error)) from None
         self.context_ = learned.tensors
         self.description_ = describe(network)
         self.loss_ = learned.loss
-        self._answering = _in_double(network, self.context_)
+        self._network64 = _in_double(network, self.context_)
         return self
 
     def _logits(self, X: Any) -> Array:
@@ -90,7 +93,7 @@ class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         prepare = _Scaled(self.scaling_, self._mirrored)
         with torch.no_grad():
             parts = [
-                self._answering(prepare(torch.from_numpy(np.array(X[at : at + 1000], dtype=np.float64))))
+                self._network64(prepare(torch.from_numpy(np.array(X[at : at + 1000], dtype=np.float64))))
                 for at in range(0, len(X), 1000)
             ]
         return torch.cat(parts)[:, : len(self.classes_)].numpy()
@@ -112,17 +115,18 @@ class _FrozenClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
-        state.pop("_answering", None)  # frozen weights come from the seed again
+        state.pop("_network64", None)  # frozen weights are made again from the seed
+        state.pop("_answering", None)  # its name in earlier versions
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if "description_" in state:
-            self._answering = _in_double(build(self.description_), self.context_)
+            self._network64 = _in_double(build(self.description_), self.context_)
 
 
 class NeuroModNetClassifier(_FrozenClassifier):
-    """Frozen random layers, modulated: learns a few hundred numbers however wide it is.
+    """A network of frozen random layers whose modulation is trained: few parameters, however wide it is.
 
     Columns of different units should be scaled first, as for any network: put a StandardScaler before it.
 
@@ -130,8 +134,8 @@ class NeuroModNetClassifier(_FrozenClassifier):
         hidden: widths of the hidden layers.
         weights: "gaussian" or "hadamard".
         activation: "relu", "gelu", "abs" or "cos".
-        batches, batch_size, rate: how long and how fast it learns; a rate of None is crwn's own.
-        random_state: makes frozen weights, start and batch order.
+        batches, batch_size, rate: number and size of batches, and learning rate; None for crwn's default rate.
+        random_state: seed of frozen weights, initial context and batch order.
 
     >>> from sklearn.datasets import load_digits
     >>> x, y = load_digits(return_X_y=True)
@@ -150,13 +154,10 @@ class NeuroModNetClassifier(_FrozenClassifier):
         rate: float | None = None,
         random_state: Any = None,
     ) -> None:
-        self.hidden = hidden
         self.weights = weights
         self.activation = activation
-        self.batches = batches
-        self.batch_size = batch_size
-        self.rate = rate
-        self.random_state = random_state
+        self.hidden = hidden
+        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         return NeuroModNet(
@@ -165,14 +166,14 @@ class NeuroModNetClassifier(_FrozenClassifier):
 
 
 class FlyNetClassifier(_FrozenClassifier):
-    """The fly's sparse random encoder and a modulated decoder.
+    """A sparse random encoder, as in the fly's olfactory system, and a modulated decoder.
 
-    The encoder only adds inputs, so every feature is handed to it twice, as it is and mirrored (`x` and `-x`).
+    The encoder only adds inputs, so every feature is given to it twice, as `x` and `-x`.
 
     Args:
         hidden: number of hidden nodes; None for ten times the number of features, at least 256.
-        inputs_per_node: how many inputs a hidden node adds; None for 7, or fewer where there are few features.
-        gamma: how much of the mean over hidden nodes is taken off; larger is sparser.
+        inputs_per_node: number of inputs that a hidden node adds; None for 7, or fewer if there are few features.
+        gamma: factor of the mean over hidden nodes that is subtracted; larger is sparser.
         batches, batch_size, rate, random_state: as for NeuroModNetClassifier.
 
     >>> from sklearn.datasets import load_digits
@@ -197,10 +198,7 @@ class FlyNetClassifier(_FrozenClassifier):
         self.hidden = hidden
         self.inputs_per_node = inputs_per_node
         self.gamma = gamma
-        self.batches = batches
-        self.batch_size = batch_size
-        self.rate = rate
-        self.random_state = random_state
+        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         hidden = max(256, 10 * features) if self.hidden is None else self.hidden
@@ -209,9 +207,9 @@ class FlyNetClassifier(_FrozenClassifier):
 
 
 def _each_row_once(x: Array, labels: Array, weight: Array) -> tuple[Array, Array, Array]:
-    """Rows that count, in sorted order, equal ones together under the sum of their weights.
+    """Rows with positive weight, sorted, with equal rows merged and their weights added.
 
-    So that weights and copies cannot differ: batches are drawn from rows, however many copies each stands for.
+    This makes weights and copies equivalent: batches are drawn from distinct rows.
     """
     counts = weight > 0
     table = np.column_stack([x[counts] + 0.0, labels[counts]])  # -0.0 and 0.0 are one value
@@ -221,6 +219,6 @@ def _each_row_once(x: Array, labels: Array, weight: Array) -> tuple[Array, Array
 
 
 def _in_double(network: Network, context: dict[str, Tensor]) -> Network:
-    """The network with this context in float64, where a row's answer does not depend on the batch it comes in."""
+    """The network with this context in float64, where the output of a row does not depend on its batch."""
     network.load_state_dict(context, strict=False)
     return network.double().eval().requires_grad_(False)

@@ -1,21 +1,21 @@
-"""TensorBoard: a callback that writes losses, rates and the size of contexts as they are learned."""
+"""TensorBoard: a callback that writes losses, learning rates and norms of contexts during training."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from crwn.closing import Closing
+from crwn._utils import Closing
 from crwn.errors import ConfigError, MissingExtraError
-from crwn.training import Step
+from crwn.training.loop import Step
 
 
 class TensorBoard(Closing):
-    """Writes every few steps of every task: `learner.learn(..., callbacks=[TensorBoard("logs")])`.
+    """A callback that writes every few steps of every task: `learner.learn(..., callbacks=[TensorBoard("logs")])`.
 
-    Any other logger is a callback too: a function of one `crwn.training.Step` (examples/own_logger.py).
+    A custom logger is a callback too: a function of one `crwn.training.Step` (examples/custom_logger.py).
 
     Args:
-        folder: where TensorBoard looks: `tensorboard --logdir FOLDER`.
+        folder: the log folder: `tensorboard --logdir FOLDER`.
         every: steps between two entries; the last step of a task is always written.
     """
 
@@ -45,5 +45,5 @@ class TensorBoard(Closing):
         self.writer.add_scalar(what, value, step)
 
     def close(self) -> None:
-        """Write out what is left; a task's last step has done so already."""
+        """Close the log files; the last step of every task has been flushed."""
         self.writer.close()

@@ -8,9 +8,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crwn import weights as frozen_weights
 from crwn.errors import ConfigError, DataError
-from crwn.layers import Modulated
+from crwn.layers import weights as frozen_weights
+from crwn.layers.modulated import Mergeable, Modulated
 
 Size = int | tuple[int, int]
 
@@ -19,11 +19,11 @@ def _pair(value: Size) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else value
 
 
-class ModulatedConv2d(Modulated):
+class ModulatedConv2d(Modulated, Mergeable):
     """`y_n = (alpha * R_n ⊙ v) conv x`: `v` has the kernel's shape without the output channel.
 
-    The kernel is modulated, not the input: an input value meets a different entry of `v` at every place of the
-    kernel, so the superposition form would need the unfolded input, several times slower (docs/decisions.md).
+    The kernel is modulated, not the input: an input value is multiplied by a different entry of `v` at every position
+    of the kernel, so the superposition form would need the unfolded input, several times slower (docs/decisions.md).
 
     Args:
         in_channels, out_channels, kernel_size, stride, padding, dilation, groups: as for `nn.Conv2d`.
@@ -77,7 +77,7 @@ class ModulatedConv2d(Modulated):
         self.register_buffer("weight", weight, persistent=False)
 
     @property
-    def frozen_numbers(self) -> int:
+    def frozen_parameters(self) -> int:
         return self.weight.numel()
 
     def forward(self, x: Tensor) -> Tensor:
@@ -87,8 +87,7 @@ class ModulatedConv2d(Modulated):
         return F.conv2d(x, kernel, None, self.stride, self.padding, self.dilation, self.groups)
 
     @torch.no_grad()
-    def baked(self) -> nn.Conv2d:
-        """The plain layer of the same answers under the context that is in this one."""
+    def to_plain(self) -> nn.Conv2d:
         plain = nn.Conv2d(
             self.in_channels,
             self.out_channels,
@@ -110,10 +109,10 @@ class ModulatedConv2d(Modulated):
         return f"{self.in_channels} -> {self.out_channels}, {size}, stride {self.stride}{groups}"
 
 
-class TaskBatchNorm2d(nn.Module):
+class TaskBatchNorm2d(Mergeable):
     """Batch norm whose running statistics are part of a task's context; without gain and bias unless `affine`.
 
-    Unlike `nn.BatchNorm2d` it counts no batches, so all its state is the task's.
+    Unlike `nn.BatchNorm2d` it counts no batches, so that all its state belongs to the task.
     """
 
     running_mean: Tensor
@@ -135,8 +134,7 @@ class TaskBatchNorm2d(nn.Module):
             x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
         )
 
-    def baked(self) -> nn.BatchNorm2d:
-        """The plain layer with the statistics, gain and bias that are in this one."""
+    def to_plain(self) -> nn.BatchNorm2d:
         plain = nn.BatchNorm2d(
             len(self.running_mean),
             eps=self.eps,
@@ -153,6 +151,6 @@ class TaskBatchNorm2d(nn.Module):
 
 
 def channels_last(x: Tensor) -> Tensor:
-    """The same images with channels innermost in memory, where convolutions of few channels run about twice as fast."""
-    # Not `memory_format=`: vmap does not know it.
+    """The same images, channels last in memory: convolutions of few channels run about twice as fast."""
+    # Not `memory_format=`: vmap does not support it.
     return x.movedim(-3, -1).contiguous().movedim(-1, -3)

@@ -1,4 +1,4 @@
-"""Products with frozen weights and a learned gain, as autograd functions that keep and compute only what they need."""
+"""Products with frozen weights and a learned gain, as autograd functions that compute no gradient of the weights."""
 
 from __future__ import annotations
 
@@ -9,47 +9,46 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def modulated(x: Tensor, gain: Tensor, weight: Tensor, *, spend: bool = False) -> Tensor:
-    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]` or `[..., 1, in]`, or one for every row.
-
-    With `spend` the product may be made in the gain's own memory: it is in the cache, a new place is not.
-    """
-    if _learning(x, gain, weight):
+def modulated_linear(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+    """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]` or `[..., 1, in]`, or one for every row."""
+    if _needs_gradient(x, gain, weight):
         return _ByRows.apply(x, gain.reshape(*gain.shape[:-2], 1, -1), weight)  # type: ignore[no-untyped-call, no-any-return]
-    if spend and gain.shape == x.shape and gain.dtype == x.dtype:
-        return F.linear(gain.mul_(x), weight)
     return F.linear(x * gain, weight)
 
 
-def modulated_narrow(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
-    """The same by way of the modulated matrix, which is smaller than the rows where outputs are few."""
-    if _learning(x, gain, weight):
+def modulated_linear_by_matrix(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+    """The same product, computed from the modulated matrix, which is smaller than the rows where outputs are few."""
+    if _needs_gradient(x, gain, weight):
         return _ByMatrix.apply(x, gain.reshape(*gain.shape[:-2], 1, -1), weight)  # type: ignore[no-untyped-call, no-any-return]
     return ((weight * gain) @ x.mT).mT
 
 
-def one_for_all(gain: Tensor) -> bool:
-    """Whether all rows (of a task) have the same gain: `[in]`, or `[..., 1, in]`."""
+def is_shared(gain: Tensor) -> bool:
+    """Whether all rows of a task have the same gain: `[in]`, or `[..., 1, in]`."""
     return gain.ndim == 1 or gain.shape[-2] == 1
 
 
-def _learning(x: Tensor, gain: Tensor, weight: Tensor) -> bool:
-    """Whether gradients are wanted of one gain for all rows, through weights that stay frozen, in one precision."""
-    if not torch.is_grad_enabled() or weight.requires_grad or x.ndim < 2 or not one_for_all(gain):
+def _needs_gradient(x: Tensor, gain: Tensor, weight: Tensor) -> bool:
+    """Whether the autograd functions below apply: one gain for all rows, frozen weights, no autocast or compilation."""
+    if not torch.is_grad_enabled() or weight.requires_grad or x.ndim < 2 or not is_shared(gain):
         return False
     return not (torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type))
 
 
-class _ByRows(torch.autograd.Function):
-    """x `[..., rows, in]`, gain `[..., 1, in]`, weight `[out, in]` -> `[..., rows, out]`."""
-
-    @staticmethod
-    def forward(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
-        return F.linear(x * gain, weight)
+class _Product(torch.autograd.Function):
+    """A product of x, gain and weight whose backward pass needs all three."""
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
         ctx.save_for_backward(*inputs)
+
+
+class _ByRows(_Product):
+    """`(gain * x) @ weight.T`: x `[..., rows, in]`, gain `[..., 1, in]`, weight `[out, in]` -> `[..., rows, out]`."""
+
+    @staticmethod
+    def forward(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+        return F.linear(x * gain, weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, None]:
@@ -63,16 +62,12 @@ class _ByRows(torch.autograd.Function):
         return _over_tasks(_ByRows, in_dims, x, gain, weight), 0
 
 
-class _ByMatrix(torch.autograd.Function):
-    """The same shapes; outputs and gradients come out contiguous, so that what follows them stays fast."""
+class _ByMatrix(_Product):
+    """`x @ (weight * gain).T`, with the same shapes; outputs are contiguous, so that the next operation is fast."""
 
     @staticmethod
     def forward(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
         return ((weight * gain) @ x.mT).mT.contiguous()
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, None]:
@@ -93,10 +88,10 @@ def _over_tasks(
     gain: Tensor,
     weight: Tensor,
 ) -> Tensor:
-    """One product for a whole stack: the tasks become the first dimension of rows and gains."""
+    """The product of a whole stack: the tasks become the first dimension of rows and gains."""
     x_dim, gain_dim, weight_dim = in_dims
-    if weight_dim is not None:  # weights of every task's own: nothing to share
-        return torch.func.vmap(_plainly, in_dims=in_dims)(x, gain, weight)
+    if weight_dim is not None:  # every task has other weights: nothing to share
+        return torch.func.vmap(_by_rows, in_dims=in_dims)(x, gain, weight)
     if x_dim is not None:
         x = x.movedim(x_dim, 0)
     if gain_dim is not None:
@@ -109,5 +104,5 @@ def _over_tasks(
     return out
 
 
-def _plainly(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
+def _by_rows(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
     return F.linear(x * gain, weight)

@@ -1,24 +1,57 @@
-"""A model on disk: `model.json` says how to make it again, `bank.sqlite` beside it keeps what its tasks learned."""
+"""A model folder: `model.json` describes the model, `bank.sqlite` beside it holds the contexts of its tasks."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import nn
+from torch import Tensor, nn
 
-from crwn.convert import checksum, kept_weights, put_back
-from crwn.errors import ModelError
-from crwn.files import write_whole
-from crwn.models import Network, build, describe, fingerprint
+from crwn._utils import write_whole
+from crwn.contexts import Store
+from crwn.contexts.bank import Bank, open_bank
+from crwn.errors import DataError, ModelError
+from crwn.models import build, fingerprint, network_of
+from crwn.models.convert import checksum, kept_weights, load_kept_weights
+from crwn.models.trained import set_trained, trained_weights
 
 FORMAT = 1
 DESCRIPTION = "model.json"
 BANK = "bank.sqlite"
-WEIGHTS = "weights.safetensors"  # what a converted module keeps of its own, stored once
+AT_ONCE = 1000  # contexts copied together
+WEIGHTS = "weights.safetensors"  # weights that no seed makes: of a converted module, or trained by a first task
+
+
+def find_folder(path: str | Path, *, first: bool = False) -> Path:
+    """The model folder or run folder at `path`: `path` itself, or the one run below it.
+
+    A folder that is neither and holds the run of a single seed (`seed-0/`) stands for that run. Any other path is
+    returned unchanged, so that opening it reports what is missing.
+
+    Args:
+        first: take the first of several seeds instead of raising an error.
+
+    Raises:
+        ModelError: it holds the runs of several seeds.
+    """
+    folder = Path(path)
+    if any((folder / name).exists() for name in (DESCRIPTION, "config.json")):
+        return folder
+    seeds = sorted(found.parent for found in folder.glob("seed-*/config.json"))
+    if len(seeds) > 1 and not first:
+        names = ", ".join(seed.name for seed in seeds)
+        raise ModelError(f"{folder} has the runs of {len(seeds)} seeds: give one of {names}, like {seeds[0]}")
+    return seeds[0] if seeds else folder
+
+
+def open_folder_bank(path: str | Path) -> Bank:
+    """Open the bank of a model folder or run folder without building its model."""
+    folder = find_folder(path)
+    return open_bank(folder / BANK, model=read_description(folder)["fingerprint"], create=False)
 
 
 def write_description(folder: Path, model: nn.Module) -> None:
@@ -26,12 +59,14 @@ def write_description(folder: Path, model: nn.Module) -> None:
     if (folder / DESCRIPTION).exists():
         check_description(folder, model)
         return
-    described = describe(model) if isinstance(model, Network) else {"kind": "own", "config": _own(model)}
-    record = {"format": FORMAT, **described, "fingerprint": fingerprint(model)}
+    record = {"format": FORMAT, **network_of(model).record, "fingerprint": fingerprint(model)}
+    trained = trained_weights(model)
+    if trained:
+        record["trained"] = checksum(trained)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         # Copies: a buffer may be a view of another, which the format does not take.
-        kept = {name: value.cpu().contiguous().clone() for name, value in kept_weights(model).items()}
+        kept = {name: value.cpu().contiguous().clone() for name, value in (trained or kept_weights(model)).items()}
         if kept:
             write_whole(folder / WEIGHTS, save(kept))
         write_whole(folder / DESCRIPTION, (json.dumps(record, indent=2) + "\n").encode())
@@ -47,6 +82,11 @@ def read_description(folder: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_text())
     except FileNotFoundError:
+        if (folder / "metrics.jsonl").exists():
+            raise ModelError(
+                f"{folder} has the record of a run but no {DESCRIPTION}: its contexts are missing, or its method "
+                "learns none; do the run again to have them"
+            ) from None
         raise ModelError(f"{folder} is not a model folder: it has no {DESCRIPTION}") from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
         raise ModelError(f"{path} cannot be read ({error}): it is damaged; restore it from a copy") from None
@@ -62,11 +102,13 @@ def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
     record = read_description(folder)
     if model is None:
         if record.get("kind") == "own":
-            raise ModelError(f"{folder} belongs to a network of your own: build it again and pass it as model=")
+            raise ModelError(f"{folder} belongs to a custom module: build the same module and pass it as model=")
         try:
             model = build(record)
         except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
             raise ModelError(f"{folder / DESCRIPTION} does not describe a network ({error}): it is damaged") from None
+        if "trained" in record:
+            set_trained(model, _read_weights(folder, record["trained"]))
     elif record["fingerprint"] != fingerprint(model):
         _load_kept(folder, record, model)
     check_description(folder, model)
@@ -74,19 +116,24 @@ def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
 
 
 def _load_kept(folder: Path, record: dict[str, Any], model: nn.Module) -> None:
-    """Put the weights that the folder keeps into a module converted by the same call."""
+    """Load the weights stored in the folder into a module converted by the same call."""
     config = record.get("config")
     expected = config.get("kept") if isinstance(config, dict) else None
     if expected is None or not hasattr(model, "crwn_description"):
         return
+    load_kept_weights(model, _read_weights(folder, expected))
+
+
+def _read_weights(folder: Path, expected: object) -> dict[str, Tensor]:
+    """The weights that are stored with a model, compared with the checksum of its description."""
     path = folder / WEIGHTS
     try:
         tensors = load(path.read_bytes())
     except (OSError, SafetensorError) as error:
-        raise ModelError(f"{path} cannot be read ({error}): the frozen weights are kept there; restore it") from None
+        raise ModelError(f"{path} cannot be read ({error}): the frozen weights are stored there; restore it") from None
     if checksum(tensors) != expected:
-        raise ModelError(f"{path} has other weights than {DESCRIPTION} says: it is damaged; restore it from a copy")
-    put_back(model, tensors)
+        raise ModelError(f"{path} has other weights than {DESCRIPTION} describes: damaged; restore it from a copy")
+    return tensors
 
 
 def check_description(folder: Path, model: nn.Module) -> None:
@@ -99,5 +146,46 @@ def check_description(folder: Path, model: nn.Module) -> None:
         )
 
 
-def _own(model: nn.Module) -> Any:
-    return getattr(model, "crwn_description", {"class": type(model).__name__})
+def open_for(
+    model: nn.Module, bank: str | Path | Bank | None, store: Store | None, made_by: str
+) -> tuple[Bank, Path | None]:
+    """The bank a learner stores its contexts in, and its model folder where it has one.
+
+    Args:
+        bank: as for `Learner`: nothing, a folder, an address, or a bank.
+        made_by: the model's fingerprint.
+    """
+    if bank is not None and not isinstance(bank, str | Path):
+        return bank, None
+    if bank is None or "://" in str(bank):
+        return open_bank(None if bank is None else str(bank), store=store, model=made_by), None
+    folder = Path(bank)
+    file = folder / BANK
+    if file.exists() and not (folder / DESCRIPTION).exists():
+        # A bank of another model is refused before anything is written beside it.
+        open_bank(file, model=made_by).close()
+    write_description(folder, model)
+    return open_bank(file, store=store, model=made_by), folder
+
+
+def check_bank(folder: Path) -> None:
+    """Refuse a folder without contexts."""
+    if not (folder / BANK).exists():
+        raise DataError(f"{folder} has no {BANK}: its contexts are missing; restore them from a copy")
+
+
+def write_folder(folder: Path, model: nn.Module, bank: Bank, made_by: str, forgotten: Collection[str]) -> None:
+    """Write a model folder with all contexts of a bank, and drop the forgotten tasks that are in it."""
+    write_description(folder, model)
+    with open_bank(folder / BANK, store=bank.store, model=made_by) as target:
+        copy_contexts(bank, target, replace=True)
+        for name in set(forgotten) - set(bank.names()):
+            if name in target:
+                target.delete(name)
+
+
+def copy_contexts(source: Bank, target: Bank, *, replace: bool = False) -> None:
+    """Copy all contexts of a bank to another, `AT_ONCE` at a time."""
+    names = source.names()
+    for at in range(0, len(names), AT_ONCE):
+        target.put_many(source.get_many(names[at : at + AT_ONCE]), replace=replace)

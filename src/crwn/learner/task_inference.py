@@ -1,34 +1,33 @@
-"""Which task do these rows belong to? The right context gives the surest outputs."""
+"""Task inference: the task of a group of rows is the one whose context gives the outputs of lowest entropy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from crwn.bank import ResidentStack
-from crwn.bank.resident import Facts
-from crwn.prediction import swapped
-from crwn.rows import Rows
-from crwn.scaling import Scaling, scalings, standardised
-from crwn.sketch import distances, how_far, likely, usual
-from crwn.stacked import stacked
+from crwn.contexts.bank import ResidentStack
+from crwn.contexts.bank.resident import Facts
+from crwn.contexts.sketch import distances, how_far, likely, usual
+from crwn.data.dataset import Rows
+from crwn.data.standardize import NO_SCALING, stack_scalings, standardize_per_task
+from crwn.errors import ConfigError, DataError, TaskError
+from crwn.models.tied import functional_call_tied
+from crwn.models.vectorize import stacked
 
 Method = Literal["auto", "exhaustive", "sketch", "one-shot"]
 METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
-# Up to so many tasks, trying all of them takes no longer than choosing which to try.
+# Up to so many tasks, evaluating all of them takes no longer than choosing candidates.
 FEW = 64
-# Rows of a task are never quite like those it learned from: this share of their deviation is not held against it.
+# New rows of a task differ a little from its training rows: this share of their deviation is tolerated.
 TOLERANCE = 0.25
-# Below this fit the best task is called a stranger; a task's own rows fall below it in about one group of fifty.
+# Below this fit the rows count as those of no task; rows of the task fall below it in about one group of fifty.
 STRANGER = 0.02
-# What rows at the usual distance from a task's own cost in the ranking, in units of normalised entropy.
+# Cost of rows at the usual distance from the training rows in the ranking, in units of normalized entropy.
 UNLIKE = 0.1
-
-ScalingOf = Callable[[Mapping[str, Any]], Scaling]
 
 
 def row_entropies(logits: Tensor, classes: Tensor) -> Tensor:
@@ -54,7 +53,7 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
     """Normalised entropy under each of the stacked contexts: tensors `[tasks, ...]`, x `[tasks, rows, ...]`."""
 
     def one(context: dict[str, Tensor], rows: Tensor) -> Tensor:
-        return swapped(model, context, rows)
+        return functional_call_tied(model, context, rows)
 
     logits: Tensor = stacked(one)(dict(tensors), x)
     return normalised_entropy(logits.float(), torch.tensor(list(classes)))
@@ -63,8 +62,8 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
 class TaskScore(NamedTuple):
     """A task and how well it fits.
 
-    `score` is one minus the normalised entropy, in 0..1. `fit` says how usual such a score and such rows are for the
-    task, the less usual of the two: near 0 for a stranger's rows; None for a context that does not say what is usual.
+    `score` is one minus the normalised entropy, in 0..1. `fit` is how usual such a score and such rows are for the
+    task, the less usual of the two: near 0 for rows of another kind; None for a context without these statistics.
     """
 
     task: str
@@ -73,29 +72,29 @@ class TaskScore(NamedTuple):
 
     @property
     def strange(self) -> bool:
-        """Whether the task finds these rows unlike its own."""
+        """Whether these rows are unlike the training rows of the task."""
         return self.fit is not None and self.fit < STRANGER
 
 
 def none_fits(ranking: Sequence[TaskScore]) -> bool | None:
-    """Whether "none of these" is the answer: even the best task finds these rows strange. None when not known."""
+    """Whether none of the tasks fits: these rows are unusual even for the best one. None when not known."""
     if not ranking or ranking[0].fit is None:
         return None
     return ranking[0].strange
 
 
 def own_entropy(logits: Tensor) -> dict[str, float]:
-    """What a context keeps for `fit`: mean and deviation of its own rows' entropies; logits `[rows, classes]`."""
+    """Mean and deviation of the entropies of the training rows, stored for `fit_of`; logits `[rows, classes]`."""
     entropies = row_entropies(logits[None].float(), torch.tensor([logits.shape[1]]))[0]
     mean, std = float(entropies.mean()), float(entropies.std(correction=0))
     return {"mean": round(mean, 6), "std": round(std, 6), "rows": len(entropies)}
 
 
 def fit_of(entropy: float, rows: int, own: object) -> float | None:
-    """The chance that a group of the task's own rows has an entropy at least this high.
+    """The probability that a group of rows of the task has an entropy at least this high.
 
-    Entropies of rows are positive and skewed, so their mean over a group is taken as gamma distributed, with the
-    mean and deviation that the task's own rows have.
+    Entropies of rows are positive and skewed, so their mean over a group is modelled as gamma distributed, with the
+    mean and deviation of the training rows (`own`, as `own_entropy` returns them).
 
     >>> own = {"mean": 0.1, "std": 0.1, "rows": 500}
     >>> round(fit_of(0.1, 16, own), 2), round(fit_of(0.4, 16, own), 6)
@@ -119,14 +118,13 @@ def rank_tasks(
     resident: ResidentStack,
     names: Sequence[str],
     rows: Rows,
-    scaling_of: ScalingOf,
     *,
     chunk: int = 64,
 ) -> list[TaskScore]:
     """All these tasks with their scores for the rows as a group, best first; contexts are tried in stacks.
 
-    The order is that of the entropies, to which the distance of the rows from the task's own is added where a sketch
-    tells it. Tasks that find the rows strange come after all others.
+    The order is that of the entropies, to which the distance of the rows from the training rows is added where there
+    is a sketch. Tasks for which the rows are strange come after all others.
     """
     x = rows.inputs(slice(None))
     found: list[TaskScore] = []
@@ -135,22 +133,27 @@ def rank_tasks(
     for at in range(0, len(names), size):
         some = list(names[at : at + size])
         tensors, facts = resident.take_with_facts(some)
-        scaling = scalings([scaling_of(facts[name].info) for name in some])
-        scaled = standardised(x[None], scaling)
-        # Rows in a larger unit than the task's own would make it surer than it is.
+        scaling = _row_scalings(rows, [facts[name] for name in some])
+        scaled = standardize_per_task(x[None], scaling, row_ndim=x.ndim - 1)
+        # Rows in a larger unit than the training rows would have outputs of too low an entropy.
         loud = (scaled.flatten(1).square().mean(dim=1).sqrt() / 1.5).clamp_min(1.0)
         measured = (scaling != torch.tensor([[0.0], [1.0]])).flatten(1).any(dim=1)
         scaled = scaled / torch.where(measured, loud, 1.0).view(len(some), *[1] * x.ndim)
         entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])
-        sketches = [facts[name].info.get("sketch") for name in some]
+        sketches = [facts[name].info.sketch for name in some]
         far = distances(x, sketches, scaling).tolist()
         values = entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist()
         for name, value, away, sketch in zip(some, values, far, sketches, strict=True):
-            fits = (fit_of(value, len(x), facts[name].info.get("own_entropy")), usual(away, len(x), sketch))
+            fits = (fit_of(value, len(x), facts[name].info.own_entropy), usual(away, len(x), sketch))
             found.append(TaskScore(name, 1.0 - value, min((fit for fit in fits if fit is not None), default=None)))
             costs[name] = value + UNLIKE * how_far(away, len(x), sketch)
-    # A task that is sure of rows which are nothing like its own comes after those that know such rows.
+    # A low entropy for rows unlike the training rows counts less than any score for similar rows.
     return sorted(found, key=lambda one: (one.strange, costs[one.task]))
+
+
+def _row_scalings(rows: Rows, facts: Sequence[Facts]) -> Tensor:
+    """The scaling every task applies to these rows: its own, or none where the rows are standardized already."""
+    return stack_scalings([NO_SCALING if rows.standardized else fact.info.scaling for fact in facts])
 
 
 def _affordable(x: Tensor) -> int:
@@ -163,7 +166,6 @@ def choose_tasks(
     resident: ResidentStack,
     names: Sequence[str],
     rows: Rows,
-    scaling_of: ScalingOf,
     *,
     keep: int,
     share: float = 0.1,
@@ -172,28 +174,29 @@ def choose_tasks(
 
     All contexts are mixed with equal weights `p_k = 1/K`; tasks whose weight would lower the entropy of the mixture
     most, `-dH/dp_k`, are kept, and mixed again until `keep` are left. By the chain rule `dH/dp_k` is the product of
-    the gradient by the mixed context with the k-th context, so one backward pass and a `[K, numbers]` product do for
+    the gradient by the mixed context with the k-th context, so one backward pass and a `[K, parameters]` product do for
     all K. A task's input scaling is mixed with its context.
     """
-    x = rows.inputs(slice(None))
     left = list(names)
     while len(left) > keep:
-        gains = _gains(model, resident, left, x, scaling_of)
+        gains = _gains(model, resident, left, rows)
         count = max(keep, math.ceil(len(left) * share))
         best = gains.topk(count).indices.tolist()
         left = [left[i] for i in best]
     return left
 
 
-def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], x: Tensor, scaling_of: ScalingOf) -> Tensor:
+def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], rows: Rows) -> Tensor:
     """`-dH/dp_k` of every task at equal weights, `[tasks]`."""
-    stacks = _Stacks(resident, names, scaling_of)
+    x = rows.inputs(slice(None))
+    stacks = _Stacks(resident, names, rows)
     mixed, scaling, classes = stacks.mean()
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     leaves = {key: value.requires_grad_(key in learned) for key, value in mixed.items()}
     scaling.requires_grad_()
     with torch.enable_grad():
-        out = swapped(model, leaves, x * scaling[0] + scaling[1])
+        factor, shift = (part.view(-1, 1, 1) if x.ndim == 4 else part for part in scaling)
+        out = functional_call_tied(model, leaves, x * factor + shift)
         entropy = normalised_entropy(out.float()[None], torch.tensor([classes]))[0]
         wanted = [*(value for key, value in leaves.items() if key in learned), scaling]
         gradients = torch.autograd.grad(entropy, wanted, allow_unused=True)
@@ -204,10 +207,10 @@ def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], x: T
 class _Stacks:
     """Contexts of many tasks, a part at a time where there are more than stay in memory."""
 
-    def __init__(self, resident: ResidentStack, names: Sequence[str], scaling_of: ScalingOf) -> None:
+    def __init__(self, resident: ResidentStack, names: Sequence[str], rows: Rows) -> None:
         self.resident = resident
         self.names = names
-        self.scaling_of = scaling_of
+        self.rows = rows
         self.size = min(1024, resident.capacity)
         self._only: tuple[dict[str, Tensor], Tensor, int] | None = None
 
@@ -216,7 +219,7 @@ class _Stacks:
             return self._only
         some = list(self.names[at : at + self.size])
         tensors, facts = self.resident.take_with_facts(some)
-        raw = scalings([self.scaling_of(facts[name].info) for name in some])
+        raw = _row_scalings(self.rows, [facts[name] for name in some])
         # (x - mean) / std = x * factor + shift
         scaling = torch.stack([1 / raw[:, 1], -raw[:, 0] / raw[:, 1]], dim=1)
         part = tensors, scaling, max(len(fact.classes) for fact in facts.values())
@@ -247,17 +250,15 @@ class _Stacks:
         return torch.cat(parts)
 
 
-def choose_by_sketch(
-    resident: ResidentStack, names: Sequence[str], rows: Rows, scaling_of: ScalingOf, *, keep: int
-) -> list[str]:
-    """The tasks whose own rows these are most like, by the sketches that contexts keep."""
+def choose_by_sketch(resident: ResidentStack, names: Sequence[str], rows: Rows, *, keep: int) -> list[str]:
+    """The tasks whose training rows are most similar to these, by the sketches stored in their contexts."""
     size = min(1024, resident.capacity)
     facts: dict[str, Facts] = {}
     for at in range(0, len(names), size):
         facts |= resident.facts(names[at : at + size])
-    sketches = [facts[name].info.get("sketch") for name in names]
-    own = scalings([scaling_of(facts[name].info) for name in names])
-    return [names[i] for i in likely(rows.inputs(slice(None)), sketches, own, keep)]
+    sketches = [facts[name].info.sketch for name in names]
+    scalings = _row_scalings(rows, [facts[name] for name in names])
+    return [names[i] for i in likely(rows.inputs(slice(None)), sketches, scalings, keep)]
 
 
 def infer_task(
@@ -265,25 +266,32 @@ def infer_task(
     resident: ResidentStack,
     names: Sequence[str],
     rows: Rows,
-    scaling_of: ScalingOf,
     *,
     method: Method = "auto",
     keep: int = 24,
 ) -> list[TaskScore]:
     """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
 
-    "sketch" takes those whose own rows were most like these; "one-shot" those that gradients of a mixture of all
-    contexts point to. "auto" goes by sketches too, but where tasks are few it ranks all of them, likely ones first.
+    "sketch" takes those whose training rows are most similar to these; "one-shot" those with the largest gradients in
+    a mixture of all contexts. "auto" uses sketches too, but ranks all tasks where they are few, likely ones first.
     """
+    if method not in METHODS:
+        raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise ConfigError(f"keep must be a whole number of at least 1, got {keep!r}")
+    if not len(rows):
+        raise DataError("there are no rows to infer a task from")
+    if not names:
+        raise TaskError("this learner has no tasks yet: learn one first")
     if method == "exhaustive":
-        return rank_tasks(model, resident, names, rows, scaling_of)
+        return rank_tasks(model, resident, names, rows)
     if method == "one-shot":
-        chosen = choose_tasks(model, resident, names, rows, scaling_of, keep=keep)
-        return rank_tasks(model, resident, chosen, rows, scaling_of)
+        chosen = choose_tasks(model, resident, names, rows, keep=keep)
+        return rank_tasks(model, resident, chosen, rows)
     everything = method == "auto" and len(names) <= FEW
     keep = max(3, len(names) // 4) if everything else keep
-    chosen = choose_by_sketch(resident, names, rows, scaling_of, keep=keep)
-    ranking = rank_tasks(model, resident, names if everything else chosen, rows, scaling_of)
-    # A task may be sure of rows unlike any it has seen: those that know them come first.
+    chosen = choose_by_sketch(resident, names, rows, keep=keep)
+    ranking = rank_tasks(model, resident, names if everything else chosen, rows)
+    # Entropy can be low for rows unlike the training rows: tasks with similar training rows come first.
     first = set(chosen)
     return sorted(ranking, key=lambda one: (one.strange, one.task not in first))

@@ -1,4 +1,13 @@
-"""Methods: ways to learn the tasks of a scenario, one file each."""
+"""Methods: ways to learn the tasks of a scenario, each in one file or folder with its layers.
+
+A method is a subclass of `Method` (`method.py`), and of `Independent` or `OneNetwork` where tasks share nothing that is
+trained or train the same weights. `supsup/supsup.py`, `batche.py` and `psp.py` have the same parts in the same order: a
+linear layer, a convolution, the method; the dense layers of the other baselines are in `dense.py`. `networks.py` builds
+the baselines' networks from such layers, `sizes.py` checks sizes, `initial_weights.py` draws initial tensors,
+`published.py` has the paper's recipes, `make.py` finds methods by name.
+
+May import: `scenarios`, `learner`, `training`, `contexts`, `data`, `models`, `layers`, `errors`.
+"""
 
 from crwn.methods.batche import BatchE
 from crwn.methods.ewc import EWC

@@ -9,17 +9,18 @@ from torch import nn
 
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.independent import Independent, float_bytes
+from crwn.methods.contextual import Contextual
+from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
-from crwn.methods.networks import flat_features, multiple
 from crwn.methods.published import published_recipe
+from crwn.methods.sizes import flat_features, multiple
 from crwn.models import FlyNet
-from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
-from crwn.stacking import stack_size
+from crwn.training.recipe import Recipe
+from crwn.training.stacking import stack_size
 
 
-class FlyNetMethod(Independent):
+class FlyNetMethod(Contextual):
     """`h = relu(E x - gamma * mean(E x))`, `y = alpha * (R ⊙ v) h`: a task learns v and alpha of the decoder."""
 
     name = "flynet"

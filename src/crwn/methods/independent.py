@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from pydantic import BaseModel
 from torch import Tensor, nn
 
-from crwn.checkpoint import Checkpoint
+from crwn.contexts import ContextInfo
+from crwn.data.dataset import Rows
 from crwn.errors import ModelError, TaskError
 from crwn.layers import context_tensors, learned_numbers
 from crwn.methods.method import Method
-from crwn.methods.networks import width
-from crwn.methods.published import has_images
-from crwn.prediction import predict_logits
-from crwn.recipe import Recipe
-from crwn.rows import Rows, TaskRows
+from crwn.methods.sizes import has_images, width
+from crwn.models.trained import set_trained
 from crwn.scenarios import Scenario, Task
-from crwn.stacking import stack_size
-from crwn.training import Callback, train
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.evaluation import predict_logits
+from crwn.training.loop import Callbacks, Learned, train
+from crwn.training.recipe import Recipe
+from crwn.training.stacking import stack_key, stack_size, stacks
+from crwn.training.task import PreparedTask
 
 
 class Independent(Method):
@@ -66,39 +68,40 @@ class Independent(Method):
         return bool(self.first_trains())
 
     def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
+        self, tasks: Sequence[Task], recipe: Recipe, *, callbacks: Callbacks = (), checkpoint: Checkpoint | None = None
     ) -> None:
         tasks = list(tasks)
         if self.first_alone and self.first is None:
             first = tasks.pop(0)
             self._learn_first(first, self.first_recipe(recipe), callbacks, _for_tasks(checkpoint, [first], whole=False))
-        for stack in _equally_long(tasks):
-            found = train(
-                self.model,
-                [_task_rows(task) for task in stack],
-                recipe,
-                seed=self.seed,
-                start=[self.start(task) for task in stack],
-                callbacks=callbacks,
-                checkpoint=_for_tasks(checkpoint, stack, whole=stack == tasks and not self.first_alone),
-            )
-            for learned in found:
-                self.contexts[learned.name] = self.keep(learned.tensors)
+        for positions in stacks([stack_key(task.train) for task in tasks], max(1, len(tasks))):
+            stack = [tasks[at] for at in positions]
+            whole = len(stack) == len(tasks) and not self.first_alone
+            self.train_stack(stack, recipe, callbacks, _for_tasks(checkpoint, stack, whole=whole))
 
-    def _learn_first(
-        self, task: Task, recipe: Recipe, callbacks: Sequence[Callback], checkpoint: Checkpoint | None
+    def train_stack(
+        self, tasks: Sequence[Task], recipe: Recipe, callbacks: Callbacks, checkpoint: Checkpoint | None
     ) -> None:
+        """Train tasks with equally many rows at once, and keep what each learned."""
+        found = train(
+            self.model,
+            [prepared(task) for task in tasks],
+            recipe,
+            seed=self.seed,
+            start=[self.start(task) for task in tasks],
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+        )
+        for task, learned in zip(tasks, found, strict=True):
+            self.store(task, learned)
+
+    def _learn_first(self, task: Task, recipe: Recipe, callbacks: Callbacks, checkpoint: Checkpoint | None) -> None:
         names = self.first_trains()
         trained = unfrozen(self.model, names)
         start = dict(self.start(task)) | {name: self.model.get_buffer(name) for name in names}
         (learned,) = train(
             trained,
-            [_task_rows(task)],
+            [prepared(task)],
             recipe,
             seed=self.seed,
             start=[start],
@@ -106,15 +109,18 @@ class Independent(Method):
             checkpoint=checkpoint,
         )
         self._freeze(task.name, {name: learned.tensors.pop(name) for name in names})
-        self.contexts[task.name] = self.keep(learned.tensors)
+        self.store(task, learned)
 
     def _freeze(self, first: str, weights: Mapping[str, Tensor]) -> None:
-        for name, value in weights.items():
-            self.model.get_buffer(name).copy_(value)
+        set_trained(self.model, weights)
         self.first = first
 
+    def store(self, task: Task, learned: Learned) -> None:
+        """Store what a task learned, by its name."""
+        self.contexts[task.name] = self.keep(learned.tensors)
+
     def keep(self, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-        """What is kept of a learned context: all of it."""
+        """The part of a task's learned tensors that is stored: all of them."""
         return tensors
 
     def context(self, task: Task) -> dict[str, Tensor]:
@@ -173,16 +179,11 @@ def statistics_note(model: nn.Module) -> str:
     return f"; {count:,} batch-norm statistics are kept with it and not counted as learned" if count else ""
 
 
-def _task_rows(task: Task) -> TaskRows:
-    return TaskRows(task.name, task.train, len(task.classes))
-
-
-def _equally_long(tasks: Sequence[Task]) -> Iterator[list[Task]]:
-    """The tasks in stacks that can be learned together: those with equally many rows."""
-    by_length: dict[int, list[Task]] = {}
-    for task in tasks:
-        by_length.setdefault(len(task.train), []).append(task)
-    yield from by_length.values()
+def prepared(task: Task) -> PreparedTask:
+    """A task of a scenario as the training loop takes it."""
+    return PreparedTask(
+        task.name, task.train, task.classes, scaling=task.scaling, info=ContextInfo(factors=dict(task.factors))
+    )
 
 
 def _for_tasks(checkpoint: Checkpoint | None, tasks: Sequence[Task], *, whole: bool) -> Checkpoint | None:

@@ -1,4 +1,4 @@
-"""Rows of several tasks as one: all of them together, or new rows that bring rows of a buffer along."""
+"""The rows of several tasks as one set of rows."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crwn.rows import Rows
+from crwn.data.dataset import Rows
 
 
 @dataclass(frozen=True)
 class JoinedRows(Rows):
-    """The rows of several tasks as one: every row is still prepared the way of its own task."""
+    """The rows of `parts` one after another, each prepared and augmented as in its own part."""
 
     parts: tuple[Rows, ...] = ()
 
@@ -26,28 +26,20 @@ class JoinedRows(Rows):
         weight = None
         if any(part.weight is not None for part in parts):
             weight = torch.cat([torch.ones(len(part)) if part.weight is None else part.weight for part in parts])
-        # x only says how many rows there are: it takes the memory of one number.
+        # x has the right length and occupies the memory of one value.
         return cls(torch.zeros(1).expand(count), augment=augment, weight=weight, parts=tuple(parts))
 
     def inputs(self, at: Tensor | slice, *, generator: np.random.Generator | None = None) -> Tensor:
         places, chosen = self._split(at)
-        first = [
-            part.inputs(rows, generator=generator) for part, rows in zip(self.parts, chosen, strict=True) if len(rows)
-        ]
-        joined = torch.cat(first)
-        out = torch.empty_like(joined)
-        out[places] = joined
-        return out
+        used = [(part, rows) for part, rows in zip(self.parts, chosen, strict=True) if len(rows)]
+        return _placed([part.inputs(rows, generator=generator) for part, rows in used], places)
 
     def labels(self, at: Tensor | slice) -> Tensor:
         places, chosen = self._split(at)
-        joined = torch.cat([part.labels(rows) for part, rows in zip(self.parts, chosen, strict=True)])
-        out = torch.empty_like(joined)
-        out[places] = joined
-        return out
+        return _placed([part.labels(rows) for part, rows in zip(self.parts, chosen, strict=True)], places)
 
     def _split(self, at: Tensor | slice) -> tuple[Tensor, list[Tensor]]:
-        """Positions in every part, and where in the batch the parts' rows, one part after another, belong."""
+        """Positions within every part, and the places in the batch of the parts' rows one part after another."""
         positions = torch.arange(len(self))[at] if isinstance(at, slice) else at
         ends = torch.tensor(list(itertools.accumulate(len(part) for part in self.parts)))
         owner = torch.searchsorted(ends, positions, right=True)
@@ -58,23 +50,9 @@ class JoinedRows(Rows):
         return places, list(torch.split(inside, counts))
 
 
-@dataclass(frozen=True)
-class MixedRows(Rows):
-    """New rows, each bringing a partner from the buffer along: a batch of n positions has 2n rows."""
-
-    buffer: Rows | None = None
-    partners: Tensor | None = None  # [rows]: fixed, so that a batch depends on nothing but its positions
-
-    def inputs(self, at: Tensor | slice, *, generator: np.random.Generator | None = None) -> Tensor:
-        buffer, partners = self._earlier()
-        new = super().inputs(at, generator=generator)
-        return torch.cat([new, buffer.inputs(partners[at], generator=generator)])
-
-    def labels(self, at: Tensor | slice) -> Tensor:
-        buffer, partners = self._earlier()
-        return torch.cat([super().labels(at), buffer.labels(partners[at])])
-
-    def _earlier(self) -> tuple[Rows, Tensor]:
-        assert self.buffer is not None
-        assert self.partners is not None
-        return self.buffer, self.partners
+def _placed(parts: Sequence[Tensor], places: Tensor) -> Tensor:
+    """The rows of the parts, one part after another, at these places of a batch."""
+    joined = torch.cat(list(parts))
+    out = torch.empty_like(joined)
+    out[places] = joined
+    return out

@@ -1,4 +1,4 @@
-"""Methods by name: the ones built in, and those that installed packages register."""
+"""Methods by name: the built-in ones, and those that installed packages register as entry points."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError, create_model
 
+from crwn._utils import first_problem
 from crwn.errors import ConfigError
 from crwn.methods.batche import BatchE
 from crwn.methods.ewc import EWC
@@ -21,11 +22,11 @@ from crwn.methods.psp import PSP
 from crwn.methods.replay import Replay
 from crwn.methods.stl import STL
 from crwn.methods.supsup import SupSup
-from crwn.recipe import Recipe
 from crwn.scenarios import Scenario
+from crwn.training.recipe import Recipe
 
 ENTRY_POINTS = "crwn.methods"
-# Fields of a recipe that `--set` does not take, and why.
+# Fields of a recipe that `--set` does not accept, and what to use instead.
 ELSEWHERE = {
     "batches": "use --batches {value}",
     "epochs": "use --epochs {value}",
@@ -44,12 +45,12 @@ def _registered() -> dict[str, EntryPoint]:
 
 
 def method_names() -> list[str]:
-    """Names of all methods there are: the built-in ones, then those of installed packages."""
+    """The names of the built-in methods, then of those in installed packages."""
     return [*METHODS, *sorted(_registered().keys() - METHODS.keys())]
 
 
 def find_method(name: str) -> type[Method]:
-    """The method of that name."""
+    """The class of the method with this name; raises `ConfigError` where there is none or it cannot be loaded."""
     if name in METHODS:
         return METHODS[name]
     registered = _registered()
@@ -58,7 +59,7 @@ def find_method(name: str) -> type[Method]:
     point = registered[name]
     try:
         found = point.load()
-    except Exception as error:  # whatever its module does when it is imported
+    except Exception as error:  # importing a module can raise anything
         why = f"{type(error).__name__}: {error}"
         raise ConfigError(f'method "{name}" ({point.value}) cannot be loaded: {why}') from error
     if not (isinstance(found, type) and issubclass(found, Method)):
@@ -74,7 +75,7 @@ def make_method(
     seed: int = 0,
     settings: Mapping[str, str] | None = None,
 ) -> tuple[Method, dict[str, object]]:
-    """The method, and the recipe settings among `settings` (for `method.recipe(**them)`).
+    """Makes a method, and returns it with the recipe fields among `settings` (for `method.recipe(**fields)`).
 
     >>> from crwn.scenarios import make_scenario
     >>> scenario = make_scenario("rotated-digits", tasks=2)
@@ -83,10 +84,10 @@ def make_method(
     (0.5, {'rate': 0.02})
 
     Args:
-        settings: `key=value` strings: options of the method, or fields of the recipe (rate, schedule, batch_size...).
+        settings: values as strings, of options of the method or fields of the recipe (rate, schedule, batch_size, ...).
 
     Raises:
-        ConfigError: unknown method, size, option or value; the text names the choices.
+        ConfigError: unknown method, size, option or value; the message lists the choices.
     """
     found = find_method(name)
     options: dict[str, str] = {}
@@ -105,7 +106,7 @@ def make_method(
 
 
 def _recipe_settings(overrides: Mapping[str, str]) -> dict[str, object]:
-    """Strings as the recipe's types, without its defaults."""
+    """These fields converted to the types of the recipe."""
     fields: dict[str, Any] = {key: (Recipe.model_fields[key].annotation, Recipe.model_fields[key]) for key in overrides}
     parsed = _parse(create_model("RecipeSettings", **fields), overrides)
     return {key: getattr(parsed, key) for key in overrides}
@@ -115,9 +116,8 @@ def _parse(kind: type[M], values: Mapping[str, str]) -> M:
     try:
         return kind(**values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ConfigError(f"{where}={first['input']} is not possible: {first['msg']}") from None
+        where, message, value = first_problem(error)
+        raise ConfigError(f"{where}={value} is not possible: {message}") from None
 
 
 def _choices(name: str, choices: Iterable[str]) -> str:

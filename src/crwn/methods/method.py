@@ -1,54 +1,60 @@
-"""What every method is: the same few things in the same order, so that a run can drive any of them."""
+"""The interface of a method: what a run calls to train it, evaluate it, count its parameters and store its state."""
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
-from torch import Tensor
+from torch import Tensor, nn
 
-from crwn.checkpoint import Checkpoint
-from crwn.methods.published import has_images
-from crwn.recipe import Recipe
-from crwn.rows import Rows
+from crwn.contexts import Context
+from crwn.data.dataset import Rows
+from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task
-from crwn.training import Callback
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.loop import Callbacks
+from crwn.training.recipe import Recipe
+
+# Methods of earlier versions that subclasses may still override, and their names now.
+RENAMED = {"answers_by_task": "predictions_depend_on_task", "lesson": "prepared"}
 
 
 class Options(BaseModel):
-    """A method's own options (`--set key=value`); unknown names are refused."""
+    """Options of a method (`--set key=value`); an unknown name raises an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a task costs, counted honestly; `note` says how."""
+    """What one task costs."""
 
-    params_per_task: int  # numbers that one further task learns
-    params_per_task_amortised: float  # with what is shared and trained spread over the tasks, as the paper counts
-    bytes_per_task: int  # what has to be kept: a further task's own bytes, and its share of what is shared and trained
-    note: str = ""
+    params_per_task: int  # parameters that one further task learns
+    params_per_task_amortised: float  # with shared trained parameters divided by the number of tasks, as in the paper
+    bytes_per_task: int  # stored for one further task, with its share of the shared trained parameters
+    note: str = ""  # how these were counted
 
 
 class Method(ABC):
-    """A way to learn the tasks of a scenario one after another.
+    """A way to learn the tasks of a scenario.
 
     Args:
-        scenario: the tasks; its input shape and widest task size the network.
-        size: what the paper calls the size ("256", "10d", "1d"); None for the method's default.
-        seed: makes everything random in the method.
-        options: the method's own options, an instance of its `Options`.
+        scenario: the tasks; the network gets its input shape and its largest number of classes.
+        size: the size of the network in the paper's terms ("256", "10d", "1d"); None for the method's default.
+        seed: determines everything random in the method.
+        options: an instance of the method's `Options`.
     """
 
     name: ClassVar[str]
-    independent: ClassVar[bool]  # tasks never touch each other: they may be stacked and cannot forget
-    joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting has no meaning
+    independent: ClassVar[bool]  # tasks share nothing that is trained: they can be stacked, and nothing is forgotten
+    joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting is not defined
     Options: ClassVar[type[Options]] = Options
-    sizes: ClassVar[tuple[str, ...]] = ()  # the usual ones, for messages; a method may take others of the same form
+    model: nn.Module  # of a method that learns contexts
+    sizes: ClassVar[tuple[str, ...]] = ()  # the usual ones, for messages; others of the same form may be accepted
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         self.scenario = scenario
@@ -56,57 +62,68 @@ class Method(ABC):
         self.seed = seed
         self.options = options
 
+    def __init_subclass__(cls, **settings: object) -> None:
+        super().__init_subclass__(**settings)
+        for old, new in RENAMED.items():
+            if old in vars(cls):
+                warnings.warn(f"{cls.__name__}.{old}: rename it to {new}", DeprecationWarning, stacklevel=2)
+                setattr(cls, new, vars(cls)[old])
+            elif new in vars(cls):
+                setattr(cls, old, vars(cls)[new])  # for subclasses that call it on super()
+
     @property
-    def answers_by_task(self) -> bool:
-        """Whether the same rows get other answers when another task is named: else there is no task to infer."""
+    def predictions_depend_on_task(self) -> bool:
+        """Whether predictions for the same rows differ between tasks; where they do not, no task can be inferred."""
         return not self.joint
 
     @classmethod
     def default_size(cls, scenario: Scenario) -> str:
-        """The size used when none is given; that of the paper's baselines unless a method says otherwise."""
+        """The size used when none is given: that of the paper's baselines unless a method overrides it."""
         return "1d" if has_images(scenario) else "256"
 
     @abstractmethod
     def recipe(self, **overrides: object) -> Recipe:
-        """The method's published recipe on this scenario, with the caller's overrides."""
+        """The published recipe of the method on this scenario, with the caller's overrides."""
 
     @property
     @abstractmethod
     def stack_size(self) -> int:
-        """How many independent tasks to learn at once: a rule of sizes, never of timing; 1 where tasks are not."""
+        """How many tasks to learn at once, from sizes alone and never from timing; 1 unless tasks are independent."""
 
     @property
     def first_alone(self) -> bool:
-        """Whether later tasks build on the first, so that it is learned before them and never in a stack."""
+        """Whether the first task trains weights that later tasks use, so that it is learned alone and before them."""
         return False
 
     @abstractmethod
     def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
+        self, tasks: Sequence[Task], recipe: Recipe, *, callbacks: Callbacks = (), checkpoint: Checkpoint | None = None
     ) -> None:
-        """Learn these tasks: a stack when independent, all of them when joint, exactly one otherwise."""
+        """Learn these tasks: a stack where `independent`, all of the scenario where `joint`, exactly one otherwise."""
 
     @abstractmethod
     def logits(self, task: Task, rows: Rows) -> Tensor:
-        """Logits `[rows, classes of the task]` for a task learned before."""
+        """Logits `[rows, classes of the task]` for a learned task."""
 
     @abstractmethod
     def counts(self, tasks: int) -> Counts:
-        """What a task costs when there are this many."""
+        """The cost of a task in a scenario of this many tasks."""
 
     @abstractmethod
     def task_state(self, task: Task) -> dict[str, Tensor]:
-        """What was learned for this task alone: kept in its own file, never written again."""
+        """Tensors that belong to this task alone; they do not change once it is learned."""
+
+    def task_context(self, task: Task, *, accuracy: float) -> Context | None:
+        """What was learned for this task as a context of `self.model`, where the method learns contexts; else None.
+
+        The folder of a run whose method returns contexts is a model folder.
+        """
+        return None
 
     def shared_state(self) -> dict[str, Tensor]:
-        """What tasks share and later tasks change: kept after every task; empty for independent methods."""
+        """Tensors that tasks share and later tasks change, stored after every task; empty for independent methods."""
         return {}
 
     @abstractmethod
     def restore(self, task_states: dict[str, dict[str, Tensor]], shared: dict[str, Tensor]) -> None:
-        """Put back what `task_state` and `shared_state` gave, by task name."""
+        """Restore what `task_state` (by task name) and `shared_state` returned."""

@@ -10,17 +10,17 @@ from torch import nn
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.image_networks import resnet_shape
-from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
+from crwn.methods.contextual import Contextual
+from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.networks import DEPTH, flat_features, width
-from crwn.methods.published import has_images, published_recipe
+from crwn.methods.published import published_recipe
+from crwn.methods.sizes import DEPTH, flat_features, has_images, resnet_shape, width
 from crwn.models import NeuroModNet, NeuroModResNet, best_structure
-from crwn.recipe import Recipe, best_recipe
 from crwn.scenarios import Scenario
+from crwn.training.recipe import Recipe, best_recipe
 
 
-class NeuroModNetMethod(Independent):
+class NeuroModNetMethod(Contextual):
     """`x_{l+1} = g(alpha_l * (R_l ⊙ v_l) x_l)`: a task learns v and alpha of every layer."""
 
     name = "neuromodnet"

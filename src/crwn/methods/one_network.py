@@ -1,4 +1,4 @@
-"""What methods have in common that train one network through all tasks: its weights, and what they may forget."""
+"""The common part of methods that train one network on all tasks: finetune, EWC, replay, PSP and MTL."""
 
 from __future__ import annotations
 
@@ -7,42 +7,45 @@ from collections.abc import Sequence
 from pydantic import BaseModel
 from torch import Tensor, nn
 
-from crwn.checkpoint import Checkpoint
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.layers import context_tensors
-from crwn.methods.image_networks import dense_baseline
-from crwn.methods.method import Method
-from crwn.methods.published import has_images, published_recipe
-from crwn.prediction import predict_logits
-from crwn.recipe import Recipe
-from crwn.rows import Rows, TaskRows
+from crwn.layers import context_tensors, learned_numbers
+from crwn.methods.dense import dense_network
+from crwn.methods.independent import float_bytes, kept_numbers, prepared, statistics_note
+from crwn.methods.method import Counts, Method
+from crwn.methods.published import published_recipe
+from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task
-from crwn.training import Callback, ExtraLoss, train
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.evaluation import predict_logits
+from crwn.training.loop import Callbacks, ExtraLoss, train
+from crwn.training.recipe import Recipe
+from crwn.training.task import PreparedTask
 
 
 class OneNetwork(Method):
-    """One network whose weights every task goes on training, so that earlier tasks may be forgotten.
+    """One network whose weights every task continues to train, so that earlier tasks may be forgotten.
 
-    Batch-norm statistics are kept for every task as it left them: they are not learned, and with those of a later
-    task an earlier one would lose more than the weights forgot.
+    Batch-norm statistics are stored for every task as they were after it was learned: they are not learned
+    parameters, and the statistics of a later task would lower the accuracy beyond what the weights forgot.
     """
 
     independent = False
-    extra_loss: ExtraLoss | None = None  # what a method adds to the loss while it learns
+    extra_loss: ExtraLoss | None = None  # a term that a subclass adds to the training loss
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         super().__init__(scenario, size=size, seed=seed, options=options)
         self.model = self.network()
         self.weights = context_tensors(self.model)
-        self.statistics: dict[str, dict[str, Tensor]] = {}
+        self.statistics: dict[str, dict[str, Tensor]] = {}  # by task name
 
     def network(self) -> nn.Module:
-        """The network as it starts: ordinary dense layers or kernels, unless a method has its own."""
-        return dense_baseline(self.scenario, self.size, seed=self.seed, method=self.name)
+        """The network with its initial weights: dense layers unless a subclass overrides it."""
+        return dense_network(self.scenario, self.size, seed=self.seed, method=self.name)
 
     @property
-    def answers_by_task(self) -> bool:
-        return has_images(self.scenario) and not self.joint  # there a task has statistics of its own
+    def predictions_depend_on_task(self) -> bool:
+        return has_images(self.scenario) and not self.joint  # every task has its own batch-norm statistics there
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
@@ -52,53 +55,61 @@ class OneNetwork(Method):
         return 1
 
     def learn(
-        self,
-        tasks: Sequence[Task],
-        recipe: Recipe,
-        *,
-        callbacks: Sequence[Callback] = (),
-        checkpoint: Checkpoint | None = None,
+        self, tasks: Sequence[Task], recipe: Recipe, *, callbacks: Callbacks = (), checkpoint: Checkpoint | None = None
     ) -> None:
-        if len(tasks) != 1:
-            raise ConfigError(
-                f"{self.name} learns one task after another, got {len(tasks)} at once: use a stack size of 1"
-            )
-        (task,) = tasks
-        self.keep(task, self.trained(self.lesson(task), recipe, callbacks, checkpoint))
-
-    def lesson(self, task: Task) -> TaskRows:
-        """What a task is learned from: its own rows, unless a method adds others."""
-        return TaskRows(task.name, task.train, len(task.classes))
-
-    def trained(
-        self, lesson: TaskRows, recipe: Recipe, callbacks: Sequence[Callback], checkpoint: Checkpoint | None
-    ) -> dict[str, Tensor]:
-        """The weights after learning, which begins with those there are."""
+        task, recipe = self.joined(tasks, recipe)
         (learned,) = train(
             self.model,
-            [lesson],
+            [self.prepared(task)],
             recipe,
             seed=self.seed,
-            start=[self.weights],
+            start=[self.start(task)],
             callbacks=callbacks,
             extra_loss=self.extra_loss,
             checkpoint=checkpoint,
         )
-        return learned.tensors
+        self.keep(task, learned.tensors)
 
-    def logits(self, task: Task, rows: Rows) -> Tensor:
-        """Logits of the network as it is now; a task that is not learned yet has them too (forward transfer)."""
-        return predict_logits(self.model, self.tensors(task), rows, classes=len(task.classes))
+    def joined(self, tasks: Sequence[Task], recipe: Recipe) -> tuple[Task, Recipe]:
+        """The task to train on, and its recipe; only a joint method accepts more than one task."""
+        if len(tasks) != 1:
+            raise ConfigError(
+                f"{self.name} learns one task after another, got {len(tasks)} at once: use a stack size of 1"
+            )
+        return tasks[0], recipe
+
+    def start(self, task: Task) -> dict[str, Tensor]:
+        """The tensors training starts from: the current weights."""
+        return self.weights
+
+    def prepared(self, task: Task) -> PreparedTask:
+        """The task as it is trained on: its own rows, unless a subclass adds others."""
+        return prepared(task)
 
     def keep(self, task: Task, tensors: dict[str, Tensor]) -> None:
-        """Take over what a task left: the weights for all, its statistics for itself."""
+        """Store what training on the task returned: weights for all tasks, batch-norm statistics for this one."""
         self.weights = tensors
         learned = {name for name, parameter in self.model.named_parameters() if parameter.requires_grad}
         self.statistics[task.name] = {name: value for name, value in tensors.items() if name not in learned}
 
     def tensors(self, task: Task) -> dict[str, Tensor]:
-        """The weights as they are now, with the statistics of this task where it was learned."""
+        """The current weights, with the batch-norm statistics of this task where it was learned."""
         return self.weights | self.statistics.get(task.name, {})
+
+    def logits(self, task: Task, rows: Rows) -> Tensor:
+        """Logits of the current network, also for a task that is not learned yet (forward transfer)."""
+        return predict_logits(self.model, self.tensors(task), rows, classes=len(task.classes))
+
+    def shared_counts(self, tasks: int, note: str, *, more_params: int = 0, more_bytes: int = 0) -> Counts:
+        """Counts where a task trains all weights, and they are stored once, divided by the number of tasks.
+
+        Args:
+            more_params, more_bytes: what a method stores once besides the weights.
+        """
+        weights = learned_numbers(self.model)
+        statistics = float_bytes(kept_numbers(self.model) - weights)
+        stored = (float_bytes(weights) + more_bytes) // tasks + statistics
+        return Counts(weights, (weights + more_params) / tasks, stored, note + statistics_note(self.model))
 
     def task_state(self, task: Task) -> dict[str, Tensor]:
         return dict(self.statistics.get(task.name, {}))

@@ -1,31 +1,28 @@
-"""The optimisers and rates the paper trained with, by the kind of scenario."""
+"""The optimizers and rates that the paper trained with, by the kind of scenario."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from crwn.recipe import Recipe, make_recipe
+from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario
+from crwn.training.recipe import Recipe, make_recipe
 
-COMPILED_FROM = 500  # batches of a task; compiling takes a minute or two the first time, seconds from then on
-
-
-def has_images(scenario: Scenario) -> bool:
-    """Whether inputs keep the shape of images (convolutional networks) instead of being flat rows."""
-    return len(scenario.input_shape) > 1
+COMPILED_FROM = 500  # batches of a task; compiling takes a minute or two the first time, then seconds
 
 
 def published_recipe(
     scenario: Scenario, overrides: Mapping[str, object], *, rate: float, image_rate: float, **settings: object
 ) -> Recipe:
-    """RMSprop at a constant rate on flat rows, Adam with cosine decay on images, as long as the scenario says.
+    """RMSprop at a constant rate on flat rows, Adam with cosine decay on images, for the scenario's budget.
 
-    Long tasks of images are compiled: a rule of sizes, so that a run that grows or resumes learns the same way.
+    Networks for images are compiled where a task has at least `COMPILED_FROM` batches. The rule depends on sizes
+    alone, so that a run that is resumed or extended trains in the same way.
 
     Args:
-        overrides: what the caller wants otherwise; None values are as if they were not there.
-        rate, image_rate: the method's rate on flat rows and on images.
-        settings: what the method itself changes.
+        overrides: fields of the recipe that the caller sets; None values are ignored.
+        rate, image_rate: the method's learning rate on flat rows and on images.
+        settings: fields of the recipe that the method sets.
     """
     if has_images(scenario):
         usual: dict[str, object] = {"optimizer": "adam", "schedule": "cosine", "rate": image_rate}

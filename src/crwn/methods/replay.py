@@ -1,60 +1,63 @@
-"""Replay: one network, taught each task together with rows kept of earlier ones, in a buffer of fixed bytes."""
+"""Replay: one network trained on every task together with stored rows of earlier tasks, in a buffer of fixed size."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
+import numpy as np
 import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.layers import learned_numbers
+from crwn.layers.weights import named_generator
 from crwn.methods import method
-from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
-from crwn.methods.joined_rows import JoinedRows, MixedRows
+from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
-from crwn.rows import Rows, TaskRows, named_generator
 from crwn.scenarios import Scenario, Task
+from crwn.training.task import PreparedTask
 
 LABEL_BYTES = 2
 
 
 class Replay(OneNetwork):
-    """`y = W x` in every layer: every batch of the new task is joined by as many rows kept of earlier tasks.
+    """`y = W x` in every layer: every batch of the new task is extended by as many stored rows of earlier tasks.
 
-    The buffer holds raw rows (pixels as bytes, where they are) and their labels, equally many of every task; a new
-    task takes its share from the others.
+    The buffer holds raw rows (pixels as bytes, where the dataset has bytes) and their labels, equally many of every
+    task; rows of earlier tasks are dropped to make room for a new one.
     """
 
     name = "replay"
     sizes = ("256",)
 
     class Options(method.Options):
-        buffer_bytes: int = Field(1_000_000, ge=1, description="what all rows and labels kept may take together")
+        buffer_bytes: int = Field(1_000_000, ge=1, description="size of the buffer, rows and labels together")
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         super().__init__(scenario, size=size, seed=seed, options=options)
         self.tasks = {task.name: task for task in scenario}
         self.kept: dict[str, tuple[Tensor, Tensor]] = {}  # raw rows and labels of every task, in the order learned
-        self._share(len(scenario))  # too small a buffer is told now, not after hours
+        self._share(len(scenario))  # raises for a buffer that is too small now, not after hours of training
 
     @property
     def settings(self) -> Options:
         return cast(Replay.Options, self.options)
 
-    def lesson(self, task: Task) -> TaskRows:
+    def prepared(self, task: Task) -> PreparedTask:
         if not self.kept:
-            return super().lesson(task)
+            return super().prepared(task)
         classes = [len(self.tasks[name].classes) for name in self.kept]
-        return TaskRows(task.name, self._mixed(task), max(len(task.classes), *classes))
+        return PreparedTask(task.name, self._mixed(task), range(max(len(task.classes), *classes)))
 
     def keep(self, task: Task, tensors: dict[str, Tensor]) -> None:
         super().keep(task, tensors)
-        self._remember(task)
+        self._store(task)
 
     def _mixed(self, task: Task) -> Rows:
+        """The rows of the task, each with a partner drawn from the buffer."""
         earlier = []
         for name, (x, y) in self.kept.items():
             source = self.tasks[name].train
@@ -68,8 +71,7 @@ class Replay(OneNetwork):
 
     def _share(self, tasks: int) -> int:
         """How many rows the buffer holds of each of this many tasks."""
-        row = self.scenario[0].train.raw(slice(0, 1))
-        bytes_per_row = row.nbytes + LABEL_BYTES
+        bytes_per_row = self._bytes_per_row()
         rows = self.settings.buffer_bytes // (bytes_per_row * tasks)
         if rows == 0:
             raise ConfigError(
@@ -78,24 +80,24 @@ class Replay(OneNetwork):
             )
         return rows
 
-    def _remember(self, task: Task) -> None:
+    def _bytes_per_row(self) -> int:
+        return self.scenario[0].train.raw(slice(0, 1)).nbytes + LABEL_BYTES
+
+    def _store(self, task: Task) -> None:
+        """Add a random sample of the task's rows to the buffer, and shorten the other tasks' samples."""
         share = self._share(len(self.kept.keys() | {task.name}))
         order = named_generator("buffer", self.seed, task.name).permutation(len(task.train))[:share]
         at = torch.from_numpy(order)
         self.kept[task.name] = (task.train.raw(at), task.train.labels(at).to(torch.int16))
-        # Rows are kept in random order, so the first ones of a task are as good a sample as any.
+        # Stored rows are in random order, so the first ones are a random sample too.
         self.kept = {name: (x[:share].clone(), y[:share].clone()) for name, (x, y) in self.kept.items()}
 
     def counts(self, tasks: int) -> Counts:
-        weights = learned_numbers(self.model)
-        own = float_bytes(kept_numbers(self.model) - weights)
         share = self._share(tasks)
-        row = self.scenario[0].train.raw(slice(0, 1)).nbytes + LABEL_BYTES
         kept = [min(share, len(task.train)) for task in self.scenario[:tasks]]
-        buffer = row * sum(kept) * tasks // len(kept)  # the scenario may have fewer tasks than are asked about
+        buffer = self._bytes_per_row() * sum(kept) * tasks // len(kept)  # `tasks` may exceed those of the scenario
         note = f"all tasks train the same weights; float32, and {buffer:,} bytes of rows, all spread over the tasks"
-        note += statistics_note(self.model)
-        return Counts(weights, weights / tasks, (float_bytes(weights) + buffer) // tasks + own, note)
+        return self.shared_counts(tasks, note, more_bytes=buffer)
 
     def shared_state(self) -> dict[str, Tensor]:
         state = super().shared_state()
@@ -111,3 +113,18 @@ class Replay(OneNetwork):
                 _, position, part, name = key.split("/", 3)
                 found.setdefault(int(position), (name, {}))[1][part] = value
         self.kept = {name: (parts["x"], parts["y"]) for _, (name, parts) in sorted(found.items())}
+
+
+@dataclass(frozen=True, kw_only=True)
+class MixedRows(Rows):
+    """New rows, each with a partner from the buffer: a batch of n positions has the n new rows, then their partners."""
+
+    buffer: Rows
+    partners: Tensor  # [rows]: fixed, so that a batch depends on its positions alone
+
+    def inputs(self, at: Tensor | slice, *, generator: np.random.Generator | None = None) -> Tensor:
+        new = super().inputs(at, generator=generator)
+        return torch.cat([new, self.buffer.inputs(self.partners[at], generator=generator)])
+
+    def labels(self, at: Tensor | slice) -> Tensor:
+        return torch.cat([super().labels(at), self.buffer.labels(self.partners[at])])

@@ -1,13 +1,20 @@
-"""The paper's networks, and what is needed to describe one, build it again and tell it from another."""
+"""Models: the paper's networks, calling them with given tensors, merging a context into one; `convert/` for any module.
 
-from crwn.models.description import MODELS, build, describe, fingerprint
-from crwn.models.fc import NeuroModNet, best_structure
+A model is an ordinary `nn.Module`; its context is what `layers.context_names` lists, and `network_of(model)` returns
+what it can do. May import: `layers`, `errors`.
+"""
+
+from crwn.models.custom import CustomModule, network_of
 from crwn.models.flynet import FlyNet
-from crwn.models.network import Network
+from crwn.models.network import Capabilities, Network
+from crwn.models.neuromodnet import NeuroModNet, best_structure
+from crwn.models.registry import MODELS, build, describe, fingerprint
 from crwn.models.resnet import NeuroModResNet, ResNet18, resnet18
 
 __all__ = [
     "MODELS",
+    "Capabilities",
+    "CustomModule",
     "FlyNet",
     "Network",
     "NeuroModNet",
@@ -17,5 +24,6 @@ __all__ = [
     "build",
     "describe",
     "fingerprint",
+    "network_of",
     "resnet18",
 ]

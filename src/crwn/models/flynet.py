@@ -9,20 +9,21 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.layers import ModulatedLinear
+from crwn.layers.weights import SparseBinary
 from crwn.models.network import Network
-from crwn.weights import SparseBinary
+from crwn.models.row_contexts import RowContexts
 
 
 class FlyNet(Network):
     """`h = relu(E x - gamma * mean(E x))`, `y = alpha * (R ⊙ v) h`: E picks `inputs_per_node` inputs per hidden node.
 
     Args:
-        in_features: numbers in a row.
+        in_features: features of a row.
         hidden: number of hidden nodes; the paper's 10d is `10 * in_features`.
         classes: outputs.
-        seed: makes encoder, frozen decoder weights and the context every task starts from.
+        seed: determines encoder, frozen decoder weights and the context every task starts from.
         inputs_per_node: how many distinct inputs a hidden node adds (the paper's N_in).
-        gamma: how much of the mean over hidden nodes is taken off before the ReLU; larger is sparser.
+        gamma: the share of the mean over hidden nodes that is subtracted before the ReLU; larger is sparser.
         modulation, start, start_scale: as for NeuroModNet.
 
     >>> model = FlyNet(in_features=784, hidden=7840, classes=10, seed=0)
@@ -47,7 +48,7 @@ class FlyNet(Network):
         start_scale: float = 1.0,
     ) -> None:
         super().__init__()
-        # NumPy's numbers, as from `y.max() + 1`, do not survive JSON.
+        # NumPy integers, as from `y.max() + 1`, cannot be written as JSON.
         in_features, hidden, classes, seed = index(in_features), index(hidden), index(classes), index(seed)
         inputs_per_node, gamma = index(inputs_per_node), float(gamma)
         self.config = {
@@ -71,19 +72,21 @@ class FlyNet(Network):
 
     def encode(self, x: Tensor) -> Tensor:
         """The sparse hidden representation: it has no context, so it is the same for every task."""
-        sums: Tensor = self.encoder(x)  # without gradient, so it may be changed in place
+        sums: Tensor = self.encoder(x)  # a new tensor without gradient, so it can be changed in place
         return F.relu_(sums.sub_(self.gamma * sums.mean(dim=-1, keepdim=True)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.under({}, x)
+        return self.forward_with({}, x)
 
-    def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        if not self.plain_context(tensors):
-            return super().under(tensors, x)
+    def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
         hidden = self.encode(x)
         out: Tensor
         if isinstance(self.decoder, ModulatedLinear):
-            out = self.decoder(hidden, self.decoder.gain_under(tensors, "decoder"))
-        else:  # the ordinary layer that `merge` puts in its place
+            out = self.decoder(hidden, self.decoder.gain_from(tensors, "decoder"))
+        else:  # the ordinary layer that `merge_context` puts in its place
             out = self.decoder(hidden)
+        return out
+
+    def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
+        out: Tensor = self.decoder(self.encode(x), contexts.gain(self.decoder, "decoder"))
         return out

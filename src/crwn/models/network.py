@@ -1,36 +1,150 @@
-"""What all of crwn's own networks have in common: a configuration that rebuilds them, and a readable print."""
+"""What the rest of crwn asks of a network, in one protocol, and the base class of crwn's own networks."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
-from torch.func import functional_call
 
-from crwn.layers import numbers_table
+from crwn.layers import parameters_table
+from crwn.models.row_contexts import RowContexts, row_contexts
+from crwn.models.tied import functional_call_tied
+from crwn.models.vectorize import over_rows
+
+NamedTensors = Iterator[tuple[str, Tensor]]
+Caller = Callable[[Mapping[str, Tensor], Tensor], Tensor]
+
+
+class Capabilities(Protocol):
+    """What a network is and can do. `network_of(model)` returns it for any `nn.Module`."""
+
+    @property
+    def kind(self) -> str:
+        """The architecture's name."""
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The arguments that the network was made with; empty where they are not known."""
+
+    @property
+    def classes(self) -> int | None:
+        """The number of outputs; None where it is not known."""
+
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        """The shape of one row; None where it is not known."""
+
+    @property
+    def normalized(self) -> bool:
+        """Whether hidden rows are normalized, so that higher learning rates work."""
+
+    @property
+    def suggested_rate(self) -> float:
+        """The learning rate to use with Adam where the caller gives none."""
+
+    @property
+    def rowwise(self) -> bool:
+        """Whether every row of a batch may have a context of its own, by broadcasting alone."""
+
+    @property
+    def pure(self) -> bool:
+        """Whether the forward pass is known to draw no random numbers, to leave the network's tensors unchanged, to
+        return `[rows, classes]`, and to work for stacked tasks. Where it is not known, it is checked."""
+
+    @property
+    def rebuildable(self) -> bool:
+        """Whether `build(describe(network))` makes the same network again."""
+
+    @property
+    def merges_completely(self) -> bool:
+        """Whether merging a context replaces all layers that hold frozen weights."""
+
+    @property
+    def identity(self) -> Mapping[str, Any] | str:
+        """What tells this network from others, frozen weights aside: part of its fingerprint."""
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What a model folder stores: `kind` and `config`."""
+
+    def frozen_tensors(self) -> NamedTensors:
+        """Tensors that nothing writes to, so that copies of the network may share them."""
+
+    def caller(self) -> Caller:
+        """A function (tensors, x) -> outputs for rows `x` with the tensors in place of the network's own.
+
+        Tensors that are not given stay the network's. Get the function once for many calls.
+        """
+
+    def forward_rows(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """The outputs, without gradients, for rows that each have a context: tensors `[rows, ...]`, x `[rows, ...]`."""
 
 
 class Network(nn.Module):
-    """A network that is wholly described by its kind and its configuration."""
+    """A network of crwn's own: its kind and configuration describe it completely.
+
+    A subclass sets `kind`, `config`, `classes` and `input_shape`, and overrides `forward_with` where it can compute
+    with given tensors directly, which is faster than swapping them into the module.
+    """
 
     kind: ClassVar[str]
-    # Whether a context may have a row of its own for every row of the inputs, by broadcasting alone.
     rowwise: ClassVar[bool] = False
+    pure: ClassVar[bool] = True
+    rebuildable: ClassVar[bool] = True
+    merges_completely: ClassVar[bool] = True
     config: dict[str, Any]
-    input_shape: tuple[int, ...]
     classes: int
+    input_shape: tuple[int, ...]
+    suggested_rate: float = 0.1
 
-    def under(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        """`forward` with the context `tensors` in the place of the network's own."""
-        out: Tensor = functional_call(self, dict(tensors), (x,))
-        return out
+    @property
+    def normalized(self) -> bool:
+        return False
 
-    @staticmethod
-    def plain_context(tensors: Mapping[str, Tensor]) -> bool:
-        """Whether there is nothing but v and alpha in it: a first task may also train the frozen weights."""
-        return all(name.endswith((".v", ".alpha")) for name in tensors)
+    @property
+    def identity(self) -> dict[str, Any]:
+        return self.record
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {"kind": self.kind, "config": self.config}
+
+    def frozen_tensors(self) -> NamedTensors:
+        yield from self.named_parameters()
+        yield from self.named_buffers()
+
+    def caller(self) -> Caller:
+        return self.call_with_context
+
+    def call_with_context(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """The outputs for rows `x` with these tensors in place of the network's own."""
+        if self.must_swap(tensors):
+            return functional_call_tied(self, tensors, x)
+        return self.forward_with(tensors, x)
+
+    def must_swap(self, tensors: Mapping[str, Tensor]) -> bool:
+        """Whether the tensors have to be put into the module for the call, instead of being passed to the layers."""
+        hooked = self._forward_hooks or self._forward_pre_hooks  # they run only when the module itself is called
+        # The first task of a pretrained network also trains the frozen weights.
+        return bool(hooked) or not all(name.endswith((".v", ".alpha")) for name in tensors)
+
+    def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        """`forward` with the given `v` and `alpha` in place of the network's own."""
+        return functional_call_tied(self, tensors, x)
+
+    def forward_rows(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        if not self.rowwise:
+            return over_rows(self.call_with_context, tensors, x)
+        contexts = row_contexts(tensors)
+        if self.must_swap(tensors):
+            return functional_call_tied(self, contexts.broadcastable(), x)
+        return self.forward_with_contexts(contexts, x)
+
+    def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
+        """The same by broadcasting; a network that is `rowwise` implements it."""
+        raise NotImplementedError
 
     def __repr__(self) -> str:
-        table = numbers_table(self)
+        table = parameters_table(self)
         return f"{super().__repr__()}\n{table}" if table else super().__repr__()

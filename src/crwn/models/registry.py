@@ -4,24 +4,37 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
 
 from crwn.errors import ModelError
-from crwn.models.fc import NeuroModNet
+from crwn.models.custom import network_of
 from crwn.models.flynet import FlyNet
 from crwn.models.network import Network
+from crwn.models.neuromodnet import NeuroModNet
 from crwn.models.resnet import NeuroModResNet
 
 MODELS: dict[str, type[Network]] = {model.kind: model for model in (NeuroModNet, FlyNet, NeuroModResNet)}
 
 
+@runtime_checkable
+class Fingerprinted(Protocol):
+    """A layer with frozen weights of its own, and the SHA-256 of what they are made from."""
+
+    fingerprint: str
+
+
 def describe(model: nn.Module) -> dict[str, Any]:
-    """What `build` needs to make this network again."""
-    if not isinstance(model, Network):
+    """What `build` needs to make this network again.
+
+    Raises:
+        ModelError: the model is a custom module, which only its own code can make again.
+    """
+    network = network_of(model)
+    if not network.rebuildable:
         raise ModelError(f"{type(model).__name__} is not one of crwn's networks: only its own can be described as data")
-    return {"kind": model.kind, "config": model.config}
+    return network.record
 
 
 def build(description: dict[str, Any]) -> Network:
@@ -36,13 +49,9 @@ def build(description: dict[str, Any]) -> Network:
 
 
 def fingerprint(model: nn.Module) -> str:
-    """SHA-256 of what makes two models the same: description, and the integers all frozen weights are made from."""
-    described = (
-        describe(model) if isinstance(model, Network) else getattr(model, "crwn_description", type(model).__name__)
-    )
-    parts = [json.dumps(described, sort_keys=True)]
+    """SHA-256 of what makes two models the same: identity, and the integers that all frozen weights are made from."""
+    parts = [json.dumps(network_of(model).identity, sort_keys=True)]
     for name, module in model.named_modules():
-        found = getattr(module, "fingerprint", None)
-        if isinstance(found, str):
-            parts.append(f"{name}={found}")
+        if isinstance(module, Fingerprinted) and isinstance(module.fingerprint, str):
+            parts.append(f"{name}={module.fingerprint}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from crwn.convolution import ModulatedConv2d, TaskBatchNorm2d, channels_last
 from crwn.errors import ConfigError, DataError
 from crwn.layers import ModulatedLinear
+from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last
 from crwn.models.network import Network
 
 STEMS = ("small", "standard")
@@ -31,7 +31,7 @@ class MakeLinear(Protocol):
 
 
 class MakeNorm(Protocol):
-    """Makes a normalisation layer for images."""
+    """Makes a normalization layer for images."""
 
     def __call__(self, channels: int) -> nn.Module: ...
 
@@ -55,7 +55,7 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         out = F.relu(self.norm1(self.conv1(x)))
-        # The same as a 1x1 convolution with this stride, whose backward pass crashes in oneDNN with channels last.
+        # Equal to a 1x1 convolution with this stride, whose backward pass crashes in oneDNN with channels last.
         kept = x if self.stride == 1 else channels_last(x[..., :: self.stride, :: self.stride])
         return F.relu(self.norm2(self.conv2(out)) + self.shortcut(kept))
 
@@ -63,8 +63,7 @@ class Block(nn.Module):
 class ResNet18(nn.Module):
     """A stem, four stages of two blocks with `width`, 2, 4 and 8 times `width` channels, mean pooling and a head.
 
-    What its convolutions, head and normalisation are is up to those who make it, so that every method learns the
-    same network.
+    The caller chooses convolutions, head and normalization, so that every method trains the same architecture.
 
     Args:
         conv, linear, norm: make the layers.
@@ -159,10 +158,10 @@ class NeuroModResNet(ResNet18, Network):
     Args:
         width: channels of the first stage; the paper's 1d, 2d, 4d and 6d are 10, 20, 40 and 60.
         classes: outputs; tasks with fewer classes use the first ones.
-        seed: makes the frozen weights and the context every task starts from.
+        seed: determines the frozen weights and the context every task starts from.
         stem: "small" for images of about 32 x 32, "standard" (7x7 with stride 2, max-pooling) for larger ones.
         input_shape: channels, height and width of the images.
-        momentum: how much of the running statistics one batch replaces.
+        momentum: the weight of a new batch in the running statistics.
         modulation, start, start_scale: as for `NeuroModNet`.
 
     >>> model = NeuroModResNet(width=10, classes=5, seed=0)

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from crwn import __version__
+from crwn._utils import write_whole
 from crwn.errors import ConfigError, MissingExtraError
-from crwn.files import write_whole
 from crwn.report.records import Group, read_groups
 
 SECTIONS = {
@@ -21,9 +21,9 @@ SECTIONS = {
     "forgetting": "Forgetting",
     "ablations": "Ablations",
 }
-# The atlas' pictures in the order people read them.
+# Pictures of the atlas, in the order they are read.
 PICTURES = {
-    "map-effect": "Tasks placed by what their contexts do: like tasks stand close.",
+    "map-effect": "Tasks placed by what their contexts do: similar tasks are close.",
     "inputs": "Where each task moved the context of its inputs.",
     "turned-back": "The same images turned back by their angle and averaged.",
     "by-angle": "Similarity of contexts against the angle between tasks.",
@@ -33,12 +33,12 @@ PICTURES = {
     "alpha": "Alpha by layer and task.",
 }
 
-# The smallest task is one that has learned: so many points below the best at most.
+# Points below the best accuracy that the smallest task may have: a task that learned nothing does not count.
 ABLE = 10.0
 
 
 def write_page(records_dir: Path, out: Path) -> int:
-    """Write the page of all finished runs under `records_dir`; gives how many runs it shows.
+    """Write the page of all finished runs under `records_dir`, and return how many runs it shows.
 
     Raises:
         MissingExtraError: plotly or jinja2 is not installed.
@@ -56,12 +56,12 @@ def write_page(records_dir: Path, out: Path) -> int:
         raise ConfigError(f"{records_dir} holds no finished run: make one with `crwn run` or `crwn demo`")
     made = list(cards(groups))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_own("page.html"))
+    template = environment.from_string(_template("page.html"))
     html = template.render(
         version=__version__,
         written=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        css=_own("page.css"),
-        script=_own("page.js"),
+        css=_template("page.css"),
+        script=_template("page.js"),
         plotly=get_plotlyjs(),
         sections={key: (title, [c for c in made if c.section == key]) for key, title in SECTIONS.items()},
         figures=_in_script({card.name: _plain(card.figure) for card in made}),
@@ -90,7 +90,7 @@ def _row(group: Group) -> dict[str, Any]:
         "paper": group.paper.accuracy if group.paper else None,
         "difference": group.difference,
         "forgetting": group.forgetting,
-        "numbers": first.params_per_task,
+        "params": first.params_per_task,
         "amortised": first.params_per_task_amortised,
         "bytes": first.bytes_per_task,
         "seconds": group.seconds,
@@ -106,7 +106,7 @@ def _detail(group: Group) -> dict[str, Any]:
     facts = {
         "tasks": f"{len(first.tasks)}: {first.tasks[0]} to {first.tasks[-1]}",
         "recipe": ", ".join(f"{key} {value}" for key, value in recipe.items()),
-        "learned per task": f"{first.params_per_task:,} numbers, {first.bytes_per_task:,} bytes",
+        "learned per task": f"{first.params_per_task:,} parameters, {first.bytes_per_task:,} bytes",
         "counted": first.count_note,
         "learned together": f"{record['chosen'].get('stack_size', 1)} tasks at a time",
         "seconds per task": f"{first.setup_seconds:.2f} set-up, {first.training_seconds:.2f} training, "
@@ -137,8 +137,8 @@ def _detail(group: Group) -> dict[str, Any]:
 
 
 def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
-    """Headlines: value, what it is, and of what."""
-    whole = [group for group in groups if not group.short] or groups  # a few tasks say little of an average
+    """Return headlines: a value, what it is, and of which run."""
+    whole = [group for group in groups if not group.short] or groups  # an average over few tasks means little
     best = max(whole, key=lambda group: group.accuracy)
     independent = [group for group in whole if group.method in ("neuromodnet", "flynet")]
     tiles = [
@@ -149,9 +149,10 @@ def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
         ours = max(independent, key=lambda group: group.accuracy)
         able = [group for group in independent if group.accuracy > ours.accuracy - ABLE]
         small = min(able, key=lambda group: group.first.bytes_per_task)
-        tiles.append((f"{ours.accuracy:.2f}%", "best with frozen weights", f"{ours.label}, {ours.scenario}"))
-        said = f"{small.label}, {small.accuracy:.1f}%"
-        tiles.append((f"{small.first.bytes_per_task / 1000:,.1f} kB", "smallest task", said))
+        if ours is not best:
+            tiles.append((f"{ours.accuracy:.2f}%", "best with frozen weights", f"{ours.label}, {ours.scenario}"))
+        small_label = f"{small.label}, {small.accuracy:.1f}%"
+        tiles.append((f"{small.first.bytes_per_task / 1000:,.1f} kB", "smallest task", small_label))
     compared = [group.difference for group in groups if group.difference is not None]
     if compared:
         close = sum(difference >= -0.5 for difference in compared)
@@ -160,7 +161,7 @@ def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
 
 
 def _atlases(base: Path) -> list[dict[str, Any]]:
-    """Atlases under the folder (`crwn atlas` writes them), with their pictures inside the page."""
+    """Return the atlases under the folder (`crwn atlas` writes them), with their pictures as base64."""
     found = []
     for path in sorted(base.rglob("atlas.json"))[:4]:
         try:
@@ -173,27 +174,27 @@ def _atlases(base: Path) -> list[dict[str, Any]]:
             for name, caption in PICTURES.items()
             if (path.parent / f"{name}.png").exists()
         ]
-        said = [
+        findings = [
             f"{test['structure']}, {test['measure']}: correlation {test['correlation']:+.2f}, p = {test['p_value']:.4f}"
             for test in tests
             if test["layer"] == "all"
         ]
-        said += [f"ring on the map of {name}: {value:.2f}" for name, value in rings.items()]
-        found.append({"source": source, "tasks": record["tasks"], "said": said, "pictures": pictures})
+        findings += [f"ring on the map of {name}: {value:.2f}" for name, value in rings.items()]
+        found.append({"source": source, "tasks": record["tasks"], "findings": findings, "pictures": pictures})
     return found
 
 
 def _plain(figure: Any) -> dict[str, Any]:
-    """A figure as data, without plotly's own template: the page has its colours."""
+    """Return a figure as data, without plotly's own template: the page has the colours."""
     spec: dict[str, Any] = figure.to_plotly_json()
     spec["layout"].pop("template", None)
     return spec
 
 
 def _in_script(data: object) -> str:
-    """JSON that can stand inside a script element."""
+    """Return JSON that is safe inside a script element."""
     return json.dumps(data, separators=(",", ":"), default=list).replace("<", "\\u003c")
 
 
-def _own(name: str) -> str:
+def _template(name: str) -> str:
     return files("crwn.report").joinpath("templates", name).read_text(encoding="utf-8")

@@ -1,12 +1,15 @@
-"""Pretrained mode beside random weights: on which tasks it is ahead, and by how much on average."""
+"""Pretrained mode against random weights: on which tasks it is ahead, and by how much on average."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from crwn.experiments.metrics import average
 from crwn.experiments.suite import Filled
+from crwn.report.records import means_per_task
+from crwn.report.style import COLOURS, TITLES, protocol, task_axis
 
 # The paper: ahead "on the first two tasks".
 FIRST = 2
@@ -26,18 +29,18 @@ class Pair:
     @property
     def per_task(self) -> tuple[list[float], list[float]]:
         """Accuracy of each common task, means over seeds: with pretrained mode, and without."""
-        both = means_per_task(self.pretrained), means_per_task(self.random)
+        both = means_per_task(self.pretrained.results), means_per_task(self.random.results)
         common = min(map(len, both))
         return both[0][:common], both[1][:common]
 
     @property
     def gains(self) -> list[float]:
-        """What pretrained mode adds to each task."""
+        """Points of accuracy that pretrained mode adds to each task."""
         return [a - b for a, b in zip(*self.per_task, strict=True)]
 
 
 def pairs(filled: Sequence[Filled]) -> list[Pair]:
-    """All sizes that were run both ways."""
+    """Return the sizes that were run both ways."""
     run = [cell for cell in filled if cell.results]
     return [
         Pair(cell, other)
@@ -49,18 +52,12 @@ def pairs(filled: Sequence[Filled]) -> list[Pair]:
     ]
 
 
-def means_per_task(cell: Filled) -> list[float]:
-    """Mean over seeds of each task's accuracy at the end."""
-    columns = zip(*(result.accuracy for result in cell.results), strict=True)
-    return [average(values) for values in columns]
-
-
 def comparison(filled: Sequence[Filled]) -> str:
-    """What the paper says of pretrained mode, and what the records say."""
+    """Return the paper's finding about pretrained mode and that of the records, as a sentence; empty without runs."""
     found = pairs(filled)
     if not found:
         return ""
-    said = []
+    parts = []
     for pair in found:
         gains = pair.gains
         later = gains[FIRST:]
@@ -68,7 +65,7 @@ def comparison(filled: Sequence[Filled]) -> str:
         if later:
             ahead = sum(gain > 0 for gain in later)
             text += f", {average(later):+.2f} on the others (ahead on {ahead} of {len(later)})"
-        said.append(f"{text}, {average(gains):+.2f} on average")
+        parts.append(f"{text}, {average(gains):+.2f} on average")
     paper = (
         "Pretrained mode against none, which the paper finds ahead on the first two tasks only and behind on average"
     )
@@ -76,4 +73,28 @@ def comparison(filled: Sequence[Filled]) -> str:
     behind = [a.accuracy - b.accuracy for a, b in published if a is not None and b is not None]
     if behind:
         paper += f" ({behind[0]:+.2f})"
-    return f"{paper}. Here: {'; '.join(said)}."
+    return f"{paper}. Here: {'; '.join(parts)}."
+
+
+def pretrained(figure: Any, filled: Sequence[Filled]) -> bool:
+    """Draw accuracy per task with weights trained by the first task, and with random ones."""
+    found = pairs(filled)
+    if not found:
+        return False
+    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for axes, pair in zip(panels, found, strict=True):
+        with_it, without = pair.per_task
+        for means, name, colour, marker, dash in (
+            (with_it, "with pretrained mode", COLOURS["vermillion"], "s", "--"),
+            (without, "without (random weights)", COLOURS["blue"], "o", "-"),
+        ):
+            label = f"{name}: mean {average(means):.2f}%"
+            axes.plot(
+                range(1, len(means) + 1), means, color=colour, marker=marker, linestyle=dash, markersize=4, label=label
+            )
+        scenario = pair.pretrained.cell.column.scenario
+        axes.set_title(f"NeuroModNet-{pair.name}, {TITLES.get(scenario, scenario)}{protocol([pair.pretrained])}")
+        axes.legend(fontsize=8, loc="best")
+        task_axis(axes, len(with_it))
+    panels[0].set_ylabel("test accuracy after the last task (%)")
+    return True

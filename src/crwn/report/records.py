@@ -1,9 +1,9 @@
-"""Finished runs under a folder, the seeds of one run together, beside what the paper says of it."""
+"""Finished runs under a folder, the seeds of one run together, with the paper's numbers."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,11 +16,12 @@ from crwn.experiments.metrics import average, deviation
 from crwn.experiments.paper import Published
 from crwn.experiments.result import RunResult
 from crwn.experiments.suite import SUITES, load_suite
+from crwn.report.style import method_label
 
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run: its folder, what config.json says, and what came of it."""
+    """One finished run: its folder, config.json and result.json."""
 
     folder: Path
     record: dict[str, Any]
@@ -67,18 +68,18 @@ class Group:
 
     @cached_property
     def seconds(self) -> float:
-        """Of the quickest task: the others may have shared the machine, or waited while a run was paused."""
+        """Seconds of the quickest task: others may have shared the machine, or waited while a run was paused."""
         times = [RunFolder(run.folder).quickest() or run.result.seconds_per_task for run in self.runs]
         return min(times)
 
     @property
     def per_task(self) -> list[float]:
         """Accuracy of each task after the last one, the mean over seeds."""
-        return [average(list(values)) for values in zip(*(r.accuracy for r in self.results), strict=True)]
+        return means_per_task(self.results)
 
     @property
     def lost(self) -> list[float]:
-        """What each task lost from right after it was learned to the end, the mean over seeds."""
+        """Points each task lost from right after it was learned to the end, the mean over seeds."""
         pairs = [[a - b for a, b in zip(r.accuracy_after, r.accuracy, strict=True)] for r in self.results]
         return [average(list(values)) for values in zip(*pairs, strict=True)]
 
@@ -89,7 +90,7 @@ class Group:
 
     @property
     def short(self) -> str:
-        """In what the run is shorter than the paper's; empty where it is not."""
+        """How the run is shorter than the paper's; empty where it is not."""
         parts = []
         tasks, usual = len(self.first.tasks), USUAL_TASKS.get(self.scenario)
         if usual is not None and tasks != usual:
@@ -101,7 +102,11 @@ class Group:
 
 
 def read_groups(base: Path) -> list[Group]:
-    """All finished runs under a folder, at any depth: the scenario with most runs first, and its best one."""
+    """Return all finished runs under a folder, at any depth: the scenario with most runs first, then the best run.
+
+    Raises:
+        ConfigError: there is no such folder, or a record is damaged.
+    """
     if not base.is_dir():
         raise ConfigError(f"there is no folder {base}: give the folder that `crwn run` or `crwn reproduce` wrote to")
     by_run: dict[tuple[object, ...], list[Run]] = {}
@@ -115,7 +120,7 @@ def read_groups(base: Path) -> list[Group]:
     printed = _published()
     groups = []
     for runs in by_run.values():
-        # The same seed may be there twice, plain and with --matrix, which says more: one of them counts.
+        # The same seed may be there twice, plain and with --matrix, which holds more: one of them counts.
         plain_first = sorted(runs, key=lambda run: run.result.matrix is not None)
         one_each = list({run.result.seed: run for run in plain_first}.values())
         first = one_each[0].result
@@ -125,11 +130,16 @@ def read_groups(base: Path) -> list[Group]:
     return sorted(groups, key=lambda group: (-sizes[group.scenario], group.scenario, -group.accuracy))
 
 
+def means_per_task(results: Sequence[RunResult]) -> list[float]:
+    """Return the mean over seeds of each task's accuracy at the end."""
+    return [average(values) for values in zip(*(result.accuracy for result in results), strict=True)]
+
+
 def _runs(base: Path) -> Iterator[Run]:
     for path in sorted(base.rglob("result.json")):
         files = RunFolder(path.parent)
         record = files.record()
-        if record is not None and (result := files.result()) is not None:  # without config.json it is not of ours
+        if record is not None and (result := files.result()) is not None:  # without config.json it is not a run
             yield Run(path.parent, record, result)
 
 
@@ -145,10 +155,7 @@ def _published() -> dict[tuple[object, ...], Published]:
 
 
 def _label(result: RunResult) -> str:
-    from crwn.report.style import LOOKS
-
-    name = LOOKS.get(result.method, (result.method,))[0]
     settings = ", ".join(
         value if key in ("weights", "schedule") else f"{key}={value}" for key, value in sorted(result.settings.items())
     )
-    return f"{name} {result.size}" + (f" ({settings})" if settings else "")
+    return f"{method_label(result.method)} {result.size}" + (f" ({settings})" if settings else "")

@@ -1,4 +1,4 @@
-"""Methods side by side on equal tasks and an equal schedule, where that is shorter than the paper's."""
+"""Methods compared on equal tasks and an equal schedule, where that is shorter than the paper's."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crwn.report.tables import NOTHING, aligned
 
 
 def equal_schedules(records: Path, scenario: str, *, heading: str = "###") -> str:
-    """A table for every shortened schedule that two methods or more were run with, the longest first."""
+    """Return a table for every shortened schedule that two or more methods were run with, the longest first."""
     alike: dict[tuple[object, ...], list[Group]] = {}
     for group in read_groups(records):
         if group.scenario == scenario and group.short:
@@ -50,7 +50,7 @@ def _table(groups: Sequence[Group]) -> str:
 
 
 def _order(groups: Sequence[Group]) -> str:
-    """Whether the methods stand as in the paper."""
+    """Return whether the methods are in the paper's order, as a sentence."""
     printed = [group for group in groups if group.paper is not None]
     swapped = [
         f"{better.label} above {worse.label}{_by(better, worse)}"
@@ -65,7 +65,7 @@ def _order(groups: Sequence[Group]) -> str:
 
 
 def _by(better: Group, worse: Group) -> str:
-    """How far apart they are on the same tasks, and how well that is known."""
+    """Return how far apart they are on the same tasks, with the standard error, in brackets."""
     gaps = [
         one - other
         for better_result, worse_result in zip(better.results, worse.results, strict=True)

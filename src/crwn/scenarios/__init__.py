@@ -1,4 +1,7 @@
-"""Scenarios: tasks in order, made from data."""
+"""Scenarios: sequences of tasks, made from a dataset by rotating, permuting or splitting, or from a TOML file.
+
+Nothing is trained here. May import: `learner`, `training`, `contexts`, `data`, `models`, `layers`, `errors`.
+"""
 
 from crwn.scenarios.make import SCENARIOS, make_scenario
 from crwn.scenarios.permuted import permuted

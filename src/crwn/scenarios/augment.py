@@ -10,11 +10,11 @@ PAD = 4
 
 
 def crop_and_flip(batch: Tensor, generator: np.random.Generator) -> Tensor:
-    """Pad every image with 4 black pixels, crop it to its size at a random place, mirror every second one (by chance).
+    """Pad every image with 4 black pixels, crop it to its size at a random position, mirror it with probability 1/2.
 
     Args:
         batch: raw images `[n, ..., H, W]`.
-        generator: what places and mirrorings are drawn from.
+        generator: draws positions and flips.
     """
     images = batch.numpy()
     count, (height, width) = len(images), images.shape[-2:]
@@ -22,7 +22,7 @@ def crop_and_flip(batch: Tensor, generator: np.random.Generator) -> Tensor:
     padded[..., PAD : PAD + height, PAD : PAD + width] = images
     top, left = generator.integers(0, 2 * PAD + 1, size=(2, count))
     mirrored = np.flatnonzero(generator.random(count) < 0.5)
-    # All crops of all images as a view; picking one of each copies only those.
+    # All crops of all images as a view; indexing copies only the chosen ones.
     crops = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(-2, -1))
     crops = np.moveaxis(crops, (-4, -3), (1, 2))  # [n, tops, lefts, ..., H, W]
     out = crops[np.arange(count), top, left]

@@ -1,32 +1,32 @@
-"""Scenarios from a TOML file: rotated, permuted or split over any data, or tasks listed one by one.
+"""Scenarios from a TOML file: rotated, permuted or split over any data, or a list of custom tasks.
 
-A file has a kind, the data, and what the kind takes. Data is the name of a set (`crwn data list`) or a file or folder
-that `crwn data import` could read, relative to the TOML file::
+A file has a kind, the data, and the options of the kind. `data` is the name of a dataset (`crwn data list`), or a file
+or folder that `crwn data import` can read, relative to the TOML file::
 
     # crwn run flowers.toml neuromodnet
-    kind = "split"             # rotated | permuted | split | own
-    name = "flowers"           # the file's name when left out
+    kind = "split"             # rotated | permuted | split | custom
+    name = "flowers"           # default: the file's name
     data = "flowers"           # or "photos.zip", "table.csv", "arrays.npz", "folder/"
-    classes_per_task = 4       # split: 5 when left out; rotated takes `step`, in degrees
-    tasks = 3                  # as many as there are when left out (permuted: 100)
-    augment = true             # split: crop and mirror at random; colour images only when left out
+    classes_per_task = 4       # split only, default 5; rotated has `step`, in degrees
+    tasks = 3                  # default: all (permuted: 100)
+    augment = true             # split only: crop and mirror at random; default: colour images only
     epochs = 30                # or `batches = 1000`
 
-Tasks of one's own are listed in order; all must have rows of one shape, classes may differ::
+Custom tasks are listed in order; all must have rows of one shape, classes may differ::
 
     # crwn run sites.toml neuromodnet
-    kind = "own"
+    kind = "custom"            # "own" is accepted too
     batches = 500
 
     [[task]]
     name = "north"
-    data = "north.csv"         # a fifth of every class is held out for tests, unless the data has a test split
+    data = "north.csv"         # a fifth of every class is held out for testing, unless the data has a test split
     factors = { latitude = 61.5 }
 
     [[task]]
     name = "south"
     data = "south.csv"
-    test = "south-later.csv"   # test rows of their own
+    test = "south-later.csv"   # separate test rows
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 
 from crwn.data import ImageSet, Progress, load, read_image_set
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError, DataError
-from crwn.rows import Rows
 from crwn.scenarios.permuted import permuted
 from crwn.scenarios.pixel_map import PixelMap
 from crwn.scenarios.rotated import rotated
@@ -88,25 +88,25 @@ class _Split(_Common):
     augment: bool | None = None
 
 
-class _OwnTask(_Entry):
+class _CustomTask(_Entry):
     name: str = Field(min_length=1)
     data: str
     test: str | None = None
     factors: dict[str, float | int | str] = Field(default_factory=dict)
 
 
-class _Own(_Common):
-    kind: Literal["own"]
-    task: list[_OwnTask] = Field(min_length=1)
+class _Custom(_Common):
+    kind: Literal["custom", "own"]  # "own" is the name of earlier versions
+    task: list[_CustomTask] = Field(min_length=1)
 
 
-_CONFIG: TypeAdapter[_Rotated | _Permuted | _Split | _Own] = TypeAdapter(
-    Annotated[_Rotated | _Permuted | _Split | _Own, Field(discriminator="kind")]
+_CONFIG: TypeAdapter[_Rotated | _Permuted | _Split | _Custom] = TypeAdapter(
+    Annotated[_Rotated | _Permuted | _Split | _Custom, Field(discriminator="kind")]
 )
 
 
 def scenario_from_toml(path: Path, *, seed: int, tasks: int | None, progress: Progress) -> Scenario:
-    """The scenario a TOML file describes."""
+    """Make the scenario that a TOML file describes."""
     try:
         config = _CONFIG.validate_python(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -115,8 +115,8 @@ def scenario_from_toml(path: Path, *, seed: int, tasks: int | None, progress: Pr
         raise ConfigError(f"scenario file {path}: {_first_problem(error)}") from None
     name = config.name or path.stem
     wanted = config.tasks if tasks is None else tasks
-    if isinstance(config, _Own):
-        return _own(config, path, name, seed=seed, tasks=wanted, progress=progress)
+    if isinstance(config, _Custom):
+        return _custom(config, path, name, seed=seed, tasks=wanted, progress=progress)
     image_set = _data(config.data, path, progress)
     if isinstance(config, _Rotated):
         budget = config.budget({"batches": 1000})
@@ -129,7 +129,7 @@ def scenario_from_toml(path: Path, *, seed: int, tasks: int | None, progress: Pr
     )
 
 
-def _own(config: _Own, path: Path, name: str, *, seed: int, tasks: int | None, progress: Progress) -> Scenario:
+def _custom(config: _Custom, path: Path, name: str, *, seed: int, tasks: int | None, progress: Progress) -> Scenario:
     count = count_tasks(tasks, usual=len(config.task), most=len(config.task), scenario=name)
     made: list[Task] = []
     shape: tuple[int, ...] | None = None
@@ -145,10 +145,11 @@ def _own(config: _Own, path: Path, name: str, *, seed: int, tasks: int | None, p
         made.append(
             Task(
                 entry.name,
-                Rows(data.x_train, data.y_train, prepare=prepare),
-                Rows(data.x_test, data.y_test, prepare=prepare),
+                Rows(data.x_train, data.y_train, prepare=prepare, standardized=True),
+                Rows(data.x_test, data.y_test, prepare=prepare, standardized=True),
                 data.classes,
                 entry.factors,
+                prepare.scaling,
             )
         )
     assert shape is not None
@@ -156,33 +157,33 @@ def _own(config: _Own, path: Path, name: str, *, seed: int, tasks: int | None, p
 
 
 def _input_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Colour images stay images, everything else becomes flat rows."""
+    """Colour images keep their shape, everything else becomes flat rows."""
     return shape if len(shape) == 3 else (math.prod(shape),)
 
 
 def _data(data: str, toml: Path, progress: Progress, *, test: str | None = None) -> ImageSet:
-    """The data an entry names: a file or folder beside the TOML file, or a set from the cache."""
+    """Load the data of an entry: a file or folder relative to the TOML file, or a dataset from the cache."""
     beside = toml.parent / Path(data).expanduser()
     if beside.exists():
         return read_image_set(
             beside, test=None if test is None else toml.parent / Path(test).expanduser(), progress=progress
         )
     if "/" in data or Path(data).suffix:
-        raise DataError(f"{beside}, named in {toml}, is not there")
+        raise DataError(f"{beside}, named in {toml}, does not exist")
     if test is not None:
-        raise ConfigError(f"{toml}: the set {data!r} has test rows already: leave out test = {test!r}")
+        raise ConfigError(f"{toml}: the dataset {data!r} has test rows already: leave out test = {test!r}")
     return load(data, progress=progress)
 
 
 def _first_problem(error: ValidationError) -> str:
     problem = error.errors()[0]
-    # The first place is the kind, which pydantic adds to tell the members of the union apart.
+    # The first part of the location is the kind, which pydantic adds for the members of a union.
     place = ".".join(str(part) for part in problem["loc"][1:])
     message = problem["msg"].removeprefix("Value error, ")
     if problem["type"] == "union_tag_not_found":
-        return 'it has no kind: give kind = "rotated", "permuted", "split" or "own"'
+        return 'it has no kind: give kind = "rotated", "permuted", "split" or "custom"'
     if problem["type"] == "union_tag_invalid":
-        return f"kind {problem['ctx']['tag']!r} is none of rotated, permuted, split, own"
+        return f"kind {problem['ctx']['tag']!r} is none of rotated, permuted, split, custom"
     if problem["type"] == "extra_forbidden":
         return f"{place!r} is not known for this kind"
     return f"{place}: {message} (it is {problem['input']!r})" if place else message

@@ -1,4 +1,4 @@
-"""Scenarios by name, or from a TOML file."""
+"""Make a scenario by name, or from a TOML file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from crwn.data import Progress, load
 from crwn.data.progress import silent
 from crwn.errors import ConfigError
-from crwn.scenarios.own import scenario_from_toml
+from crwn.scenarios.custom import scenario_from_toml
 from crwn.scenarios.permuted import permuted
 from crwn.scenarios.rotated import rotated
 from crwn.scenarios.scenario import Scenario
@@ -31,12 +31,12 @@ SCENARIOS: dict[str, tuple[str, Callable[..., Scenario]]] = {
 def make_scenario(
     scenario: str | Path, *, seed: int = 0, tasks: int | None = None, progress: Progress = silent
 ) -> Scenario:
-    """The scenario of that name, or the one a TOML file describes; data is fetched when it is not there.
+    """Make the scenario of that name, or the one a TOML file describes; data that is not cached is fetched.
 
     Args:
-        scenario: a name from `SCENARIOS`, or the path of a TOML file (see `crwn.scenarios.own`).
-        seed: what permutations and the order of classes are drawn from.
-        tasks: how many tasks, from the first; None for all (100 of the permuted ones).
+        scenario: a name from `SCENARIOS`, or the path of a TOML file (see `crwn.scenarios.custom`).
+        seed: draws permutations and the order of classes.
+        tasks: number of tasks, from the first; None for all (100 for permuted scenarios).
     """
     name = str(scenario)
     if name in SCENARIOS:

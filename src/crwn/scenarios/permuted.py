@@ -1,4 +1,4 @@
-"""Permuted images: each task sees the pixels in a fixed random order of its own."""
+"""Permuted images: each task has a fixed random permutation of the pixels."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Mapping
 import torch
 
 from crwn.data import ImageSet
-from crwn.rows import Rows, named_generator
-from crwn.scenarios.pixel_map import PixelMap
-from crwn.scenarios.scenario import Scenario, Task, count_tasks
+from crwn.layers.weights import named_generator
+from crwn.scenarios.scenario import Scenario, count_tasks, pixel_scenario
 
 DEFAULT_BUDGET = {"batches": 1000}
 
@@ -22,7 +21,7 @@ def permuted(
     budget: Mapping[str, int] = DEFAULT_BUDGET,
     name: str | None = None,
 ) -> Scenario:
-    """`tasks` permutations (100 when not said), each drawn from the seed and its number alone; task 0 is one too.
+    """`tasks` permutations (100 by default), each drawn from the seed and its index alone; task 0 is permuted too.
 
     >>> from crwn.data import load
     >>> scenario = permuted(load("digits"), tasks=5)
@@ -30,18 +29,12 @@ def permuted(
     (5, 'permute-003', {'permutation': 3})
     """
     name = name or f"permuted-{image_set.name}"
-    train, test = image_set.x_train.flatten(1), image_set.x_test.flatten(1)  # views, shared by all tasks
-    made = []
-    for k in range(count_tasks(tasks, usual=100, most=None, scenario=name)):
-        order = torch.from_numpy(named_generator("permutation", seed, k).permutation(image_set.features))
-        prepare = PixelMap(image_set, order)
-        made.append(
-            Task(
-                f"permute-{k:03d}",
-                Rows(train, image_set.y_train, prepare=prepare),
-                Rows(test, image_set.y_test, prepare=prepare),
-                image_set.classes,
-                {"permutation": k},
-            )
+    permutations = (
+        (
+            f"permute-{k:03d}",
+            torch.from_numpy(named_generator("permutation", seed, k).permutation(image_set.features)),
+            {"permutation": k},
         )
-    return Scenario(name, made, seed=seed, input_shape=(image_set.features,), budget=budget)
+        for k in range(count_tasks(tasks, usual=100, most=None, scenario=name))
+    )
+    return pixel_scenario(name, image_set, permutations, seed=seed, budget=budget)

@@ -1,4 +1,4 @@
-"""Raw rows to model inputs: move the pixels, normalise, and keep no copy of the data per task."""
+"""Convert raw rows to model inputs by moving pixels and standardizing them, without a copy of the data per task."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import torch
 from torch import Tensor
 
 from crwn.data import ImageSet
+from crwn.data.standardize import Scaling
 
 
 class PixelMap:
-    """Gather pixels, then normalise: `out[:, j] = (x[:, pixels[j]] / unit - mean) / std`, black where `pixels[j] = D`.
+    """`out[:, j] = (x[:, pixels[j]] / unit - mean) / std`, and black (raw value 0) where `pixels[j] = D`.
 
-    This runs for every batch of every task. Converting first and gathering floats beats gathering bytes, and a
-    multiplier of zero paints the black pixels in the pass that normalises anyway: 0.09 ms for 128 x 784 on one thread.
+    This runs for every batch of every task. Converting to float before gathering is faster than gathering bytes, and
+    black pixels are made by a factor of zero in the standardization: 0.09 ms for 128 x 784 on one thread.
 
     Args:
-        image_set: whose rows these are; gives unit, mean and deviation.
-        pixels: for each output the raw feature it is taken from, `[D]` int64, `D` for black; None for all as they are.
-        shape: shape of one model input; None for flat ones.
+        image_set: the dataset of the rows, which has unit, mean and standard deviation.
+        pixels: for each output the index of its raw feature, `[D]` int64, `D` for black; None for the identity.
+        shape: shape of one model input; None for flat inputs.
     """
 
     def __init__(
@@ -36,9 +37,10 @@ class PixelMap:
         self._source: Tensor | None = None
         if pixels is not None:
             black = pixels == features
-            # A black pixel belongs to the channel of the place it stands in, any other to the one it came from.
+            # A black pixel has the channel of its position in the output, any other that of its source.
             self._source = torch.where(black, torch.arange(features), pixels)
             mean, std = mean[self._source], std[self._source]
+        self.scaling = self._scaling_of(mean * image_set.unit, std * image_set.unit)
         scale = 1.0 / (image_set.unit * std)
         if pixels is not None:
             scale[black] = 0.0
@@ -52,11 +54,29 @@ class PixelMap:
             values = values.index_select(1, self._source)
         return values.mul_(self._scale).add_(self._shift).reshape(len(batch), *self.shape)
 
+    def _scaling_of(self, mean: Tensor, std: Tensor) -> Scaling:
+        """The same standardization for rows that `moved` returns: one pair, or one per channel or column."""
+        if bool((mean == mean[0]).all() and (std == std[0]).all()):
+            return float(mean[0]), float(std[0])
+        if len(self.shape) == 3:
+            pixels = self.features // self.shape[0]
+            mean, std = mean[::pixels], std[::pixels]
+        return tuple(mean.tolist()), tuple(std.tolist())
+
+    def moved(self, batch: Tensor) -> Tensor:
+        """Raw rows `[n, ...]` with their pixels moved and not standardized: raw values `[n, *shape]`."""
+        values = batch.reshape(len(batch), -1)
+        if self.pixels is not None and self._source is not None:
+            values = values.index_select(1, self._source)
+            values[:, self.pixels == self.features] = 0
+        return values.reshape(len(batch), *self.shape)
+
     @staticmethod
     def joined(maps: Sequence[PixelMap]) -> Callable[[Tensor], Tensor] | None:
-        """All maps at once: raw rows `[maps, n, ...]` to what each map makes of its own, `[maps, n, D]`.
+        """One function for all maps: raw rows `[maps, n, ...]` to `[maps, n, D]`, each part by its map.
 
-        The same numbers in fewer and larger operations; None where a map is of another size or for images.
+        Returns the same values as the single maps in fewer and larger operations; None if a map has another size or
+        returns images.
         """
         features = maps[0].features
         if any(one.features != features or one.shape != (features,) for one in maps):
@@ -81,17 +101,14 @@ class PixelMap:
 def rotation(shape: tuple[int, ...], angle: float) -> Tensor:
     """The pixel map of a rotation about the centre, nearest pixel, corners black: `[D]` int64.
 
-    Pillow turns an image whose pixels are their own numbers, so the map is Pillow's rotation by construction.
+    Pillow rotates an image of pixel indices, so the map equals Pillow's rotation by construction.
     """
     from PIL import Image
 
     height, width = shape[-2:]
     channels = int(np.prod(shape[:-2]))
-    numbers = np.arange(1, height * width + 1, dtype=np.int32).reshape(height, width)
-    turned = (
-        np.asarray(Image.fromarray(numbers).rotate(angle)).astype(np.int64).reshape(-1)
-    )  # 0 where nothing came from
+    indices = np.arange(1, height * width + 1, dtype=np.int32).reshape(height, width)  # from 1: Pillow fills with 0
+    rotated = np.asarray(Image.fromarray(indices).rotate(angle)).astype(np.int64).reshape(-1)
     offsets = np.arange(channels).reshape(-1, 1) * (height * width)
-    # 0 is what Pillow fills the corners with.
-    pixels = np.where(turned == 0, channels * height * width, turned - 1 + offsets)
+    pixels = np.where(rotated == 0, channels * height * width, rotated - 1 + offsets)
     return torch.from_numpy(pixels.reshape(-1))

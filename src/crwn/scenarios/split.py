@@ -1,4 +1,4 @@
-"""Split classes: each task has a few classes of its own, dealt out by the seed."""
+"""Split classes: each task has a few classes that no other task has."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from crwn.data import ImageSet
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError, DataError
-from crwn.rows import Rows, named_generator
+from crwn.layers.weights import named_generator
 from crwn.scenarios.augment import crop_and_flip
 from crwn.scenarios.pixel_map import PixelMap
 from crwn.scenarios.scenario import Scenario, Task, count_tasks
@@ -27,10 +28,10 @@ def split(
     budget: Mapping[str, int] = DEFAULT_BUDGET,
     name: str | None = None,
 ) -> Scenario:
-    """Classes in an order drawn from the seed, `classes_per_task` to a task; what is left over is not used.
+    """Classes in an order drawn from the seed, `classes_per_task` to a task; remaining classes are not used.
 
-    Colour images stay images, `[n, 3, H, W]`, and are cropped and mirrored at random while learning; grey images and
-    tables become flat rows as they are. `augment` says otherwise.
+    Colour images stay images, `[n, 3, H, W]`, and are cropped and mirrored at random in training; grey images and
+    tables become flat rows without augmentation. `augment` overrides this.
 
     >>> from crwn.data import load
     >>> scenario = split(load("digits"), classes_per_task=2)
@@ -40,12 +41,12 @@ def split(
     name = name or f"split-{image_set.name.replace('_', '-')}"
     available = len(image_set.classes)
     if classes_per_task < 2:
-        raise ConfigError(f"{name} cannot have {classes_per_task} classes per task: it takes at least 2 to tell apart")
+        raise ConfigError(f"{name} cannot have {classes_per_task} classes per task: give at least 2")
     most = available // classes_per_task
     if most == 0:
         raise ConfigError(
             f"{name} needs {classes_per_task} classes per task, but {image_set.name!r} has only {available}: "
-            "ask for fewer classes per task or bring more classes"
+            "give fewer classes per task, or a dataset with more classes"
         )
     if tasks is not None and tasks > most:
         raise ConfigError(
@@ -73,10 +74,11 @@ def split(
         made.append(
             Task(
                 f"split-{k:02d}",
-                Rows(image_set.x_train, y_train, index_train, prepare, change),
-                Rows(image_set.x_test, y_test, index_test, prepare),
+                Rows(image_set.x_train, y_train, index_train, prepare, change, standardized=True),
+                Rows(image_set.x_test, y_test, index_test, prepare, standardized=True),
                 classes,
                 {"classes": ", ".join(str(label) for label in classes)},
+                prepare.scaling,
             )
         )
     return Scenario(name, made, seed=seed, input_shape=shape, budget=budget)

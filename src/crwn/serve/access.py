@@ -1,4 +1,4 @@
-"""Who may do what: a bearer token for everything that writes; without one, only this machine, and no other web site."""
+"""Access rules: writing needs a bearer token; without a token, only this machine and no other web site may write."""
 
 from __future__ import annotations
 
@@ -10,17 +10,16 @@ from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from starlette.datastructures import Headers
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crwn.errors import ConfigError
-from crwn.serve.errors import ServeError, response
+from crwn.serve.errors import ServeError
 
 SHORTEST_TOKEN = 8
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether this name or address is this machine itself.
+    """Whether this host name or address means this machine itself.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0"), is_loopback("localhost.evil.org")
     (True, True, False, False)
@@ -35,13 +34,13 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True)
 class Access:
-    """What is asked of those who write."""
+    """Which requests may read and which may write."""
 
     token: str | None = None
     read_only: bool = False
 
     def check_host(self, host: str) -> None:
-        """Refuse to start open to others without a token."""
+        """Raises ConfigError for a weak token, and for a host that other machines can reach without any token."""
         if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not self.token.isascii()):
             raise ConfigError(f"the token is too weak: use at least {SHORTEST_TOKEN} letters and digits")
         if self.token is None and not is_loopback(host):
@@ -51,29 +50,29 @@ class Access:
             )
 
     def check_read(self, headers: Headers) -> None:
-        """Without a token the service speaks only to names of this machine, or a web site could reach it by DNS."""
-        if self.token is None and not is_loopback(_name_of(headers.get("host", ""))):
-            raise ServeError(403, "wrong_host", "without a token this service answers only as localhost")
+        """Without a token, only Host headers of this machine pass; otherwise a web site could reach it through DNS."""
+        if self.token is None and not is_loopback(_host_name(headers.get("host", ""))):
+            raise ServeError(403, "wrong_host", "without a token this service can only be used as localhost")
 
     def check_write(self, headers: Headers, client: str | None) -> None:
+        """Raises ServeError unless a request with these headers from this client address may write."""
         if self.read_only:
-            raise ServeError(403, "read_only", "this service only reads: start it without --read-only to write")
+            raise ServeError(403, "read_only", "this service is read-only: start it without --read-only to write")
         if self.token is not None:
             self._check_token(headers.get("authorization", ""))
             return
         if client is None or not is_loopback(client) or any(name in headers for name in _FORWARDED):
-            raise ServeError(403, "not_loopback", "without a token, writing is allowed only from this machine itself")
-        origin = headers.get("origin")
-        if origin is not None and origin != f"http://{headers.get('host', '')}":
-            raise ServeError(403, "cross_site", "another web site may not write here")
-        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
-            raise ServeError(403, "cross_site", "another web site may not write here")
+            raise ServeError(403, "not_loopback", "without a token, only this machine itself may write")
+        origin = headers.get("origin", f"http://{headers.get('host', '')}")
+        site = headers.get("sec-fetch-site", "same-origin")
+        if origin != f"http://{headers.get('host', '')}" or site not in ("same-origin", "none"):
+            raise ServeError(403, "cross_site", "requests from other web sites may not write")
 
     def _check_token(self, authorization: str) -> None:
-        kind, _, given = authorization.partition(" ")
-        # Compared even when the kind is wrong, so that the time says nothing.
-        right = hmac.compare_digest(given.strip().encode("utf-8", "replace"), (self.token or "").encode())
-        if not right or kind.lower() != "bearer":
+        scheme, _, given = authorization.partition(" ")
+        # Compared even when the scheme is wrong, so that the response time reveals nothing.
+        correct = hmac.compare_digest(given.strip().encode("utf-8", "replace"), (self.token or "").encode())
+        if not correct or scheme.lower() != "bearer":
             raise ServeError(
                 401,
                 "token_needed",
@@ -82,7 +81,7 @@ class Access:
             )
 
 
-def _name_of(host: str) -> str:
+def _host_name(host: str) -> str:
     """The name in a Host header, without its port."""
     try:
         return urlsplit(f"//{host}").hostname or ""
@@ -90,27 +89,10 @@ def _name_of(host: str) -> str:
         return ""
 
 
-class OwnHost:
-    """Checks the Host header of every request."""
-
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self.app = app
-        self.access = access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            try:
-                self.access.check_read(Headers(scope=scope))
-            except ServeError as error:
-                await response(error)(scope, receive, send)
-                return
-        await self.app(scope, receive, send)
-
-
-def may_write(request: Request) -> None:
-    """Dependency of every address that writes."""
+def check_writer(request: Request) -> None:
+    """FastAPI dependency of every endpoint that writes."""
     access: Access = request.app.state.service.access
     access.check_write(request.headers, request.client.host if request.client else None)
 
 
-Writer = Annotated[None, Depends(may_write)]
+Writer = Annotated[None, Depends(check_writer)]

@@ -1,4 +1,7 @@
-"""Bodies of requests: read up to a limit, then as rows and labels from JSON, npy, npz or CSV; nothing is unpickled."""
+"""Request bodies: read up to a limit, then parsed as JSON, npy, npz or CSV; nothing is unpickled.
+
+Parsing yields arrays; their shapes and values are checked once, where the learner prepares them.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import io
 import tempfile
 import zipfile
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,10 +19,12 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
+from crwn.data.arrays import check_labels, read_arrays
 from crwn.errors import DataError
 from crwn.serve.errors import ServeError, describe_invalid
 
 Array = npt.NDArray[Any]
+Labelled = tuple[Array, list[Hashable]]  # rows and their labels
 Model = TypeVar("Model", bound=BaseModel)
 
 JSON = "application/json"
@@ -27,10 +32,11 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 CSV = "text/csv"
 CONTEXT = "application/vnd.safetensors"
+_ALIASES = {"application/zip": NPZ, "application/octet-stream": CONTEXT, "application/csv": CSV}
 
 
 async def read_body(request: Request, limit: int, seconds: float) -> bytes:
-    """The whole body; refused as soon as it is known to be too large, or when it comes too slowly."""
+    """Reads the whole body; raises ServeError as soon as it is too large or takes too long."""
     too_large = ServeError(413, "body_too_large", f"the body is larger than {limit:,} bytes: send less at once")
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > limit:
@@ -46,20 +52,21 @@ async def read_body(request: Request, limit: int, seconds: float) -> bytes:
     except TimeoutError:
         raise ServeError(408, "body_too_slow", f"the body did not arrive within {seconds:g} s: send it again") from None
     except ClientDisconnect:
-        raise ServeError(400, "disconnected", "the client went away before its body was read") from None
+        raise ServeError(400, "disconnected", "the connection was closed before the whole body arrived") from None
     return b"".join(parts)
 
 
 def content_type(request: Request, *allowed: str) -> str:
-    """The kind of body, one of those allowed; JSON where nothing is said."""
+    """The content type of the body, one of those allowed; JSON where the request has none."""
     given = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    given = {"application/zip": NPZ, "application/octet-stream": CONTEXT, "application/csv": CSV}.get(given, given)
+    given = _ALIASES.get(given, given)
     if given not in allowed:
         raise ServeError(415, "unknown_content_type", f"content type {given[:60]!r} is not one of {', '.join(allowed)}")
     return given
 
 
 def parse_json(model: type[Model], data: bytes) -> Model:
+    """Parses a JSON body as this pydantic model."""
     try:
         return model.model_validate_json(data)
     except ValidationError as error:
@@ -69,18 +76,19 @@ def parse_json(model: type[Model], data: bytes) -> Model:
 
 
 def numbers(rows: list[Any], what: str = "rows") -> Array:
-    """JSON's nested lists as an array."""
+    """Nested lists of numbers as an array."""
+    problem = DataError(f"{what} must be lists of numbers, all of the same length")
     try:
         array = np.asarray(rows)
     except (ValueError, TypeError, OverflowError, RecursionError):
-        raise DataError(f"{what} must be lists of numbers, all of the same length") from None
+        raise problem from None
     if array.dtype.kind not in "biuf":
-        raise DataError(f"{what} must be lists of numbers, all of the same length")
+        raise problem
     return array
 
 
 def labels(values: list[Any]) -> list[Hashable]:
-    """JSON's labels: text, numbers, true, false, null, or lists of these, which stand for tuples."""
+    """Labels from JSON: text, numbers, true, false, null, or lists of these, which become tuples."""
     return [_label(value) for value in values]
 
 
@@ -94,7 +102,7 @@ def _label(value: Any) -> Hashable:
 
 
 def parse_npy(data: bytes, limit: int, what: str = "the body") -> Array:
-    """One array in NumPy's own format, its declared size checked before anything is made of that size."""
+    """One array in NumPy's `.npy` format; its declared size is checked before memory is allocated for it."""
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)
@@ -103,16 +111,16 @@ def parse_npy(data: bytes, limit: int, what: str = "the body") -> Array:
         elif version == (2, 0):
             shape, _, dtype = np.lib.format.read_array_header_2_0(file)
         else:
-            raise ValueError(f"version {version} of the format is not taken")
+            raise ValueError(f"version {version} of the format is not supported")
         size = dtype.itemsize
         for side in shape:
             size *= side
         if dtype.hasobject or dtype.kind not in "biufUS":
-            raise ValueError(f"it holds {dtype} values")
+            raise ValueError(f"it has {dtype} values")
         if size != len(data) - file.tell():
-            raise ValueError(f"shape {shape} does not go with its {len(data):,} bytes")
+            raise ValueError(f"shape {shape} does not match its {len(data):,} bytes")
         if size > limit:
-            raise ValueError(f"it holds {size:,} bytes, the limit is {limit:,}")
+            raise ValueError(f"it has {size:,} bytes, the limit is {limit:,}")
         file.seek(0)
         array: Array = np.load(file, allow_pickle=False)
     except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, MemoryError, RecursionError) as error:
@@ -121,8 +129,8 @@ def parse_npy(data: bytes, limit: int, what: str = "the body") -> Array:
     return array
 
 
-def parse_npz(data: bytes, limit: int) -> dict[str, Array]:
-    """The arrays `x` and `y` of an `.npz`; sizes are checked before unpacking."""
+def parse_npz(data: bytes, limit: int) -> Labelled:
+    """The arrays `x` and `y` of an `.npz`; their sizes are checked before they are unpacked."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = {info.filename: info for info in archive.infolist()}
@@ -132,7 +140,7 @@ def parse_npz(data: bytes, limit: int) -> dict[str, Array]:
                 raise DataError(f"the .npz has no array {' and no '.join(sorted(missing))}: save it with x= and y=")
             if sum(info.file_size for info in wanted.values()) > limit:
                 raise ServeError(413, "body_too_large", f"the .npz unpacks to more than {limit:,} bytes")
-            # A member gives no more bytes than it declares.
+            # Reading a member returns no more bytes than it declares.
             packed = {key: archive.read(info) for key, info in wanted.items()}
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise DataError(f"the body is not an .npz archive: {' '.join(str(error).split())[:200]}") from None
@@ -140,24 +148,19 @@ def parse_npz(data: bytes, limit: int) -> dict[str, Array]:
         if type(error).__module__ in ("zlib", "lzma", "_lzma"):
             raise DataError(f"the .npz is damaged: {error}") from None
         raise
-    return {key: parse_npy(member, limit, f"{key} of the .npz") for key, member in packed.items()}
+    x, y = (parse_npy(packed[key], limit, f"{key} of the .npz") for key in ("x", "y"))
+    return x, list(check_labels(y, len(y) if y.ndim else 0, "y").tolist())
 
 
-def parse_csv(data: bytes) -> dict[str, Array]:
-    """Rows and the column `label` of a CSV with a header."""
-    from crwn.data.arrays import read_arrays
-
+def parse_csv(data: bytes) -> Labelled:
+    """The rows and the column `label` of a CSV whose first line names the columns."""
     with tempfile.TemporaryDirectory(prefix="crwn-upload-") as folder:
         path = Path(folder) / "upload.csv"
         path.write_bytes(data)
-        arrays = _without_path(lambda: read_arrays(path), folder)
+        try:
+            arrays = read_arrays(path)
+        except DataError as error:  # without the path of the temporary folder
+            raise DataError(str(error).replace(f"{folder}/", "")) from None
     if arrays.y is None:
         raise DataError("the CSV has no column 'label': its first line must name the columns")
-    return {"x": arrays.x, "y": arrays.y}
-
-
-def _without_path(read: Callable[[], Any], folder: str) -> Any:
-    try:
-        return read()
-    except DataError as error:
-        raise DataError(str(error).replace(f"{folder}/", "")) from None
+    return arrays.x, list(arrays.y.tolist())

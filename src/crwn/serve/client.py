@@ -1,16 +1,17 @@
-"""The Python client: what a learner does, asked of a service."""
+"""The Python client of the service: predict, infer tasks, learn and exchange contexts over HTTP."""
 
 from __future__ import annotations
 
 import io
 import json
 from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
 
-from crwn.closing import Closing
+from crwn._utils import Closing
 from crwn.errors import CRWNError, MissingExtraError
 
 try:
@@ -19,11 +20,11 @@ except ImportError:
     raise MissingExtraError("crwn.Client", "serve") from None
 
 if TYPE_CHECKING:
-    from crwn.context import Context
+    from crwn.contexts import Context
 
 
 class RemoteError(CRWNError):
-    """The service refused; `code` is stable, the text is for people."""
+    """An error that the service returned: `status` is the HTTP status, `code` is stable, the text is for people."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -32,7 +33,7 @@ class RemoteError(CRWNError):
 
 
 class Prediction(NamedTuple):
-    """Labels in the order of the rows, and whose they are: one task, or one per row."""
+    """Labels in the order of the rows, their task (one, or one per row), and probabilities where requested."""
 
     labels: list[Any]
     task: str | list[str]
@@ -40,14 +41,14 @@ class Prediction(NamedTuple):
 
 
 class Ranking(NamedTuple):
-    """Tasks that fit, best first, each `{"task", "score", "fit"}`; `none_of_these` when even the best does not."""
+    """Tasks, best first, each `{"task", "score", "fit"}`; `none_of_these` is True when even the best does not fit."""
 
     ranking: list[dict[str, Any]]
     none_of_these: bool | None
 
 
 class Learning:
-    """A task being learned by the service: iterate over its progress, or wait for its end."""
+    """A learning job of the service: iterate over its progress, or wait for its end."""
 
     def __init__(self, client: Client, facts: dict[str, Any]) -> None:
         self._client = client
@@ -55,18 +56,14 @@ class Learning:
         self.facts = facts
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        """Progress as it comes: `{"state", "step", "steps", "loss", ...}`; the last one is how it ended."""
-        with self._client._http.stream("GET", f"/v1/jobs/{self.id}/events", timeout=httpx.Timeout(60.0)) as response:
-            if response.status_code != 200:
-                response.read()
-                _check(response)
-            for line in response.iter_lines():
-                if line.startswith("data: "):
-                    self.facts = json.loads(line[6:])
-                    yield self.facts
+        """Yields progress events, `{"state", "step", "steps", "loss", ...}`; the last one has the final state."""
+        for line in self._client._lines(f"/v1/jobs/{self.id}/events"):
+            if line.startswith("data: "):
+                self.facts = json.loads(line[6:])
+                yield self.facts
 
     def wait(self) -> dict[str, Any]:
-        """The task's facts once it is learned; RemoteError when it failed or was cancelled."""
+        """Waits for the end and returns the task's facts; raises RemoteError when the job failed or was cancelled."""
         for _ in self:
             pass
         if self.facts["state"] != "done":
@@ -75,17 +72,20 @@ class Learning:
         return done
 
     def cancel(self) -> None:
-        """Drop it: nothing is stored."""
-        _check(self._client._http.delete(f"/v1/jobs/{self.id}"))
+        """Cancels the job: nothing is stored."""
+        self._client._request("DELETE", f"/v1/jobs/{self.id}")
 
 
 class Client(Closing):
-    """Asks a running `crwn serve`.
+    """Client of a running `crwn serve`.
 
     Args:
-        address: like `http://127.0.0.1:8080`.
-        token: what the service asks of those who write.
-        timeout: seconds to wait for an answer.
+        address: URL of the service, such as `http://127.0.0.1:8080`.
+        token: the token that the service was started with; only writing needs it.
+        timeout: seconds to wait for a response.
+
+    Raises:
+        RemoteError: from every method, when the service returns an error or cannot be reached.
     """
 
     def __init__(
@@ -95,24 +95,24 @@ class Client(Closing):
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
 
     def predict(self, x: Any, task: str | Sequence[str] | None = None, *, probabilities: bool = False) -> Prediction:
-        """Labels of these rows: of one task, one task per row, or, without any, of the task inferred for them."""
+        """Predicts labels: of one task, of one task per row, or, without a task, of the one inferred for all rows."""
         names = task if task is None or isinstance(task, str) else list(task)
         if isinstance(names, list):
             given = {"rows": np.asarray(x).tolist(), "task": names, "probabilities": probabilities}
-            answer = self._json("POST", "/v1/predict", json=given)
+            response = self._json("POST", "/v1/predict", json=given)
         else:
             query = {"probabilities": "true" if probabilities else "false"} | ({} if names is None else {"task": names})
-            answer = self._json("POST", "/v1/predict", content=_npy(x), headers=_NPY, params=query)
-        whose = answer["tasks"] if answer["task"] is None else answer["task"]
-        return Prediction(answer["labels"], whose, answer["probabilities"])
+            response = self._json("POST", "/v1/predict", content=_npy(x), headers=_NPY, params=query)
+        found = response["tasks"] if response["task"] is None else response["task"]
+        return Prediction(response["labels"], found, response["probabilities"])
 
     def infer_task(self, x: Any, *, top: int = 10) -> Ranking:
-        """The tasks that fit these rows best, and whether none does."""
-        answer = self._json("POST", "/v1/infer-task", content=_npy(x), headers=_NPY, params={"top": top})
-        return Ranking(answer["ranking"], answer["none_of_these"])
+        """Ranks the tasks by how well they fit these rows, and returns whether none does."""
+        response = self._json("POST", "/v1/infer-task", content=_npy(x), headers=_NPY, params={"top": top})
+        return Ranking(response["ranking"], response["none_of_these"])
 
     def tasks(self, prefix: str = "") -> Iterator[dict[str, Any]]:
-        """Facts of all tasks whose names start so, fetched page by page."""
+        """Yields the facts of all tasks whose names start with `prefix`, fetched page by page."""
         after: str | None = None
         while True:
             query: dict[str, Any] = {"prefix": prefix, "limit": 500} | ({} if after is None else {"after": after})
@@ -138,7 +138,7 @@ class Client(Closing):
         replace: bool = False,
         resume: bool = False,
     ) -> Learning:
-        """Start learning a task; iterate over what this gives to see its progress, or `wait()` for the end."""
+        """Starts a learning job; iterate over the result for its progress, or call its `wait()`."""
         options = {"batches": batches, "epochs": epochs, "validation": validation, "replace": replace, "resume": resume}
         options = {key: value for key, value in options.items() if value is not None and value is not False}
         labels = np.asarray(y) if not isinstance(y, list | tuple) or len({type(one) for one in y}) == 1 else None
@@ -154,18 +154,18 @@ class Client(Closing):
         return Learning(self, facts)
 
     def forget(self, task: str) -> None:
-        """Drop a task for good."""
-        _check(self._http.delete(_address(task)))
+        """Deletes a task and its context."""
+        self._request("DELETE", _address(task))
 
     def get_context(self, task: str) -> Context:
-        """What a task learned."""
-        from crwn.context import Context
+        """Downloads the context of a task."""
+        from crwn.contexts import Context
 
-        answer = _check(self._http.get(f"{_address(task)}/context"))
-        return Context.from_bytes(answer.content, source=f"the answer of {self._http.base_url}")
+        response = self._request("GET", f"{_address(task)}/context")
+        return Context.from_bytes(response.content, source=f"the response of {self._http.base_url}")
 
     def put_context(self, context: Context, *, name: str | None = None, replace: bool = False) -> int:
-        """Store a context that the service's model learned elsewhere; gives its version."""
+        """Stores a context of the service's model that was learned elsewhere; returns its version."""
         headers = {"Content-Type": "application/vnd.safetensors"}
         address = f"{_address(name or context.name)}/context"
         query = {"replace": "true"} if replace else {}
@@ -174,19 +174,33 @@ class Client(Closing):
         return version
 
     def model(self) -> dict[str, Any]:
-        """The model that all tasks share."""
+        """Facts of the model that all tasks share."""
         return self._json("GET", "/v1/model")
 
     def close(self) -> None:
         self._http.close()
 
+    def _request(self, method: str, address: str, **more: Any) -> httpx.Response:
+        with self._reaching():
+            return _checked(self._http.request(method, address, **more))
+
     def _json(self, method: str, address: str, **more: Any) -> dict[str, Any]:
-        try:
-            answer = _check(self._http.request(method, address, **more))
-        except httpx.TransportError as error:
-            raise RemoteError(0, "unreachable", f"{self._http.base_url} does not answer: {error}") from None
-        found: dict[str, Any] = answer.json()
+        found: dict[str, Any] = self._request(method, address, **more).json()
         return found
+
+    def _lines(self, address: str) -> Iterator[str]:
+        with self._reaching(), self._http.stream("GET", address, timeout=httpx.Timeout(60.0)) as response:
+            if not response.is_success:
+                response.read()
+            yield from _checked(response).iter_lines()
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        """Turns failures of the connection into RemoteError."""
+        try:
+            yield
+        except httpx.TransportError as error:
+            raise RemoteError(0, "unreachable", f"{self._http.base_url} cannot be reached: {error}") from None
 
 
 _NPY = {"Content-Type": "application/x-npy"}
@@ -203,12 +217,12 @@ def _address(task: str) -> str:
     return f"/v1/tasks/{quote(task, safe='')}"
 
 
-def _check(answer: httpx.Response) -> httpx.Response:
-    if answer.is_success:
-        return answer
+def _checked(response: httpx.Response) -> httpx.Response:
+    if response.is_success:
+        return response
     try:
-        error = answer.json()["error"]
+        error = response.json()["error"]
         code, message = str(error["code"]), str(error["message"])
     except (ValueError, KeyError, TypeError):
-        code, message = "unknown", answer.text[:200]
-    raise RemoteError(answer.status_code, code, message)
+        code, message = "unknown", response.text[:200]
+    raise RemoteError(response.status_code, code, message)

@@ -1,4 +1,4 @@
-"""Errors as clients see them: an HTTP status and JSON `{"error": {"code", "message"}}` with codes that never change."""
+"""Errors over HTTP: a status and JSON `{"error": {"code", "message"}}`; codes never change, messages may."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from crwn.errors import BankError, ConfigError, ContextError, CRWNError, DataError, TaskError
+from crwn.errors import BankError, ConfigError, ContextError, CRWNError, DataError, TaskError, TaskExistsError
 
 log = logging.getLogger("crwn.serve")
 
@@ -24,35 +23,35 @@ class ErrorDetail(BaseModel):
 
 
 class ErrorBody(BaseModel):
-    """What every refused request is answered with."""
+    """The body of every response with a status of 400 or more."""
 
     error: ErrorDetail
 
 
-_MEANINGS = {
+_DESCRIPTIONS = {
     400: "The request cannot be read.",
     401: "The token is missing or wrong.",
-    403: "Writing is not allowed from there, or at all.",
-    404: "There is no such task, job or address.",
-    405: "The address does not take this method.",
-    408: "The body came too slowly.",
-    409: "The task is there already, or is being learned.",
-    413: "The body, or the number of rows, is over the limit.",
-    415: "The content type is not one of those taken.",
-    422: "Data, names or options that cannot be used.",
-    429: "Too much is under way: ask again later.",
-    500: "Something is wrong in the service itself.",
-    503: "The service is too busy, stopping, or cannot reach its bank.",
+    403: "This client may not write, the service is read-only, or the Host header is not allowed.",
+    404: "There is no such task, job or path.",
+    405: "The path does not support this method.",
+    408: "The body was sent too slowly.",
+    409: "The task exists already, or is being learned.",
+    413: "The body or the number of rows exceeds the limit.",
+    415: "The content type is not supported.",
+    422: "The data, a name or an option is invalid.",
+    429: "Too many jobs or event streams: try again later.",
+    500: "An internal error of the service.",
+    503: "The service is too busy, is stopping, or cannot reach its bank.",
 }
 
 
 def documented(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The errors an address may answer with, for the OpenAPI description."""
-    return {status: {"model": ErrorBody, "description": _MEANINGS[status]} for status in (*statuses, 500, 503)}
+    """OpenAPI responses for these error statuses of an endpoint, and for 500 and 503."""
+    return {status: {"model": ErrorBody, "description": _DESCRIPTIONS[status]} for status in (*statuses, 500, 503)}
 
 
 class ServeError(Exception):
-    """A refusal with its status and code."""
+    """An error with its HTTP status, code and headers."""
 
     def __init__(self, status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
@@ -60,82 +59,66 @@ class ServeError(Exception):
         self.code = code
         self.headers = dict(headers or {})
 
+    @classmethod
+    def internal(cls) -> ServeError:
+        """The error for failures whose cause only the log names."""
+        return cls(500, "internal_error", "the service failed: see its log for the reason")
 
-def as_refusal(error: CRWNError) -> ServeError:
-    """The refusal for an error of crwn's own."""
-    if isinstance(error, TaskError):
-        return ServeError(404, "unknown_task", str(error))
-    if isinstance(error, DataError):
-        return ServeError(422, "invalid_data", str(error))
-    if isinstance(error, ContextError):
-        return ServeError(422, "invalid_context", str(error))
-    if isinstance(error, ConfigError):
-        return ServeError(422, "invalid_option", str(error))
-    if isinstance(error, BankError):
+    @classmethod
+    def stopping(cls) -> ServeError:
+        return cls(503, "stopping", "the service is stopping: use another one")
+
+    @classmethod
+    def of(cls, error: CRWNError) -> ServeError:
+        """The HTTP error for an error raised by the library."""
+        for kind, (status, code) in _STATUSES.items():
+            if isinstance(error, kind):
+                return cls(status, code, str(error))
         log.error("%s", error)
-        return ServeError(503, "bank_unavailable", "the bank of contexts cannot be used now: ask again later")
-    log.error("%s", error)
-    return ServeError(500, "internal_error", "the service failed: its log says why")
+        if isinstance(error, BankError):
+            return cls(503, "bank_unavailable", "the bank of contexts cannot be used now: try again later")
+        return cls.internal()
+
+
+# The first class that matches is used: subclasses come before their parents.
+_STATUSES: dict[type[CRWNError], tuple[int, str]] = {
+    TaskExistsError: (409, "task_exists"),
+    TaskError: (404, "unknown_task"),
+    DataError: (422, "invalid_data"),
+    ContextError: (422, "invalid_context"),
+    ConfigError: (422, "invalid_option"),
+}
 
 
 def describe_invalid(error: ValidationError | RequestValidationError) -> str:
-    """The first thing wrong with a request, in one line."""
+    """The first problem of a request, in one line."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"] if part not in ("query", "body", "path"))
     return f"{where or 'body'}: {first['msg']}"[:300]
 
 
-def response(error: ServeError) -> JSONResponse:
-    body = {"error": {"code": error.code, "message": _sendable(str(error))}}
-    return JSONResponse(body, error.status, error.headers)
-
-
-def _sendable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
+def error_response(error: ServeError) -> JSONResponse:
+    """The JSON response for an error; characters that UTF-8 cannot encode are replaced."""
+    message = str(error).encode("utf-8", "replace").decode("utf-8")
+    return JSONResponse({"error": {"code": error.code, "message": message}}, error.status, error.headers)
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Make every error of this application JSON of one form."""
+    """Makes every error of this application JSON of one form."""
 
     @app.exception_handler(ServeError)
-    async def _refused(_: Request, error: ServeError) -> JSONResponse:
-        return response(error)
+    async def _serve_error(_: Request, error: ServeError) -> JSONResponse:
+        return error_response(error)
 
     @app.exception_handler(CRWNError)
-    async def _own(_: Request, error: CRWNError) -> JSONResponse:
-        return response(as_refusal(error))
+    async def _library_error(_: Request, error: CRWNError) -> JSONResponse:
+        return error_response(ServeError.of(error))
 
     @app.exception_handler(RequestValidationError)
-    async def _invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        return response(ServeError(422, "invalid_request", describe_invalid(error)))
+    async def _invalid_request(_: Request, error: RequestValidationError) -> JSONResponse:
+        return error_response(ServeError(422, "invalid_request", describe_invalid(error)))
 
     @app.exception_handler(HTTPException)
-    async def _http(_: Request, error: HTTPException) -> JSONResponse:
+    async def _http_error(_: Request, error: HTTPException) -> JSONResponse:
         code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
-        return response(ServeError(error.status_code, code, str(error.detail), error.headers))
-
-
-class LastResort:
-    """Outermost layer: what nobody foresaw becomes a logged 500 without its insides."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        begun = False
-
-        async def watched(message: Any) -> None:
-            nonlocal begun
-            begun = begun or message["type"] == "http.response.start"
-            await send(message)
-
-        try:
-            await self.app(scope, receive, watched)
-        except Exception:
-            log.exception("unexpected failure answering %s %r", scope["method"], scope["path"])
-            if not begun:
-                failed = ServeError(500, "internal_error", "the service failed: its log says why")
-                await response(failed)(scope, receive, send)
+        return error_response(ServeError(error.status_code, code, str(error.detail), error.headers))

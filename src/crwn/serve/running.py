@@ -1,10 +1,11 @@
-"""Running the service: a socket, uvicorn, and an orderly end."""
+"""Runs the service: opens a socket, runs uvicorn on it, and stops in order."""
 
 from __future__ import annotations
 
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any
 
 import uvicorn
 
@@ -16,7 +17,7 @@ from crwn.serve.limits import Limits
 
 
 class Server(uvicorn.Server):
-    """Uvicorn, which also tells the service when the end begins, so that event streams do not hold it up."""
+    """Uvicorn that cancels long jobs before it waits for open responses: event streams end with their jobs."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         self.config.app.state.service.begin_stop()  # type: ignore[union-attr]
@@ -31,18 +32,21 @@ def make_server(
     token: str | None = None,
     read_only: bool = False,
     limits: Limits | None = None,
-    log_level: str = "warning",
 ) -> Server:
-    """A server ready to run; refused where others could reach it and there is no token."""
+    """Builds a server that is ready to run.
+
+    Raises:
+        ConfigError: the token is too weak, or missing although other machines can reach the host.
+    """
     limits = limits or Limits()
     Access(token, read_only).check_host(host)
     config = uvicorn.Config(
         make_app(learner, token=token, read_only=read_only, limits=limits),
         host=host,
         port=port,
-        log_level=log_level,
+        log_level="warning",
         access_log=False,
-        # Who asks is who connects: with a proxy in front, a token is needed.
+        # The client's address is that of the connection: behind a proxy, a token is needed.
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=int(limits.grace_seconds) + 5,
@@ -53,14 +57,14 @@ def make_server(
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """A listening socket, or one clear line why not."""
+    """Opens a listening socket; raises ConfigError with the reason where that is not possible."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listening = socket.create_server((host, port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise ConfigError(f"cannot listen on {host} port {port}: {reason}: choose another with --port") from None
-    # Connections inherit it; without it an answer's second packet waits 40 ms for the first one's receipt.
+    # Connections inherit it; without it the second packet of a response waits 40 ms for the first one's receipt.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -70,16 +74,14 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8080,
-    token: str | None = None,
-    read_only: bool = False,
-    limits: Limits | None = None,
     ready: Callable[[str], None] = lambda _: None,
+    **settings: Any,
 ) -> None:
-    """Serve until interrupted; `ready` is told the address."""
-    server = make_server(learner, host=host, port=port, token=token, read_only=read_only, limits=limits)
+    """Serves until SIGINT or SIGTERM; `ready` is called with the URL, `settings` are further ones of `make_server`."""
+    server = make_server(learner, host=host, port=port, **settings)
     with open_socket(host, port) as listening:
         actual = listening.getsockname()[1]
-        # Uvicorn stops in order on these and raises them again when it is done: that is the end we want, not a failure.
+        # Uvicorn stops in order on these signals and raises them again afterwards, which would kill the process.
         before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
         ready(f"http://{f'[{host}]' if ':' in host else host}:{actual}/")
         try:

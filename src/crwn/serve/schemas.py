@@ -1,47 +1,72 @@
-"""What goes in and out as JSON, with examples; the OpenAPI description is made from these."""
+"""Request and response bodies as pydantic models with examples; the OpenAPI description is generated from them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from crwn.serve.jobs import State
+
+if TYPE_CHECKING:
+    from crwn.contexts.bank import Entry
+    from crwn.serve.jobs import Job
+
 Row = Any  # a list of numbers, nested like the model's input
+_DEPRECATED: dict[str, Any] = {"deprecated": True}
 
 
-class Given(BaseModel):
-    """A request: strict about kinds and names."""
+def json_label(label: Hashable) -> Any:
+    """A label as JSON: tuples become lists.
+
+    >>> json_label(("left", (1, None)))
+    ['left', [1, None]]
+    """
+    return [json_label(part) for part in label] if isinstance(label, tuple) else label
+
+
+class RowsRequest(BaseModel):
+    """A request with rows; unknown keys and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
+    rows: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers")]
 
-class PredictRequest(Given):
-    """Rows, and whose they are: one task for all, one per row, or none: then the task is inferred for the group."""
+
+class PredictRequest(RowsRequest):
+    """Rows and their task: one name for all rows, one name per row, or none to infer the task of the whole group."""
 
     model_config = ConfigDict(
-        extra="forbid",
-        strict=True,
-        json_schema_extra={"examples": [{"rows": [[0.0, 0.5, 1.0, 0.2]], "task": "left", "probabilities": True}]},
+        json_schema_extra={"examples": [{"rows": [[0.0, 0.5, 1.0, 0.2]], "task": "left", "probabilities": True}]}
     )
 
-    rows: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers")]
     task: Annotated[str | list[str] | None, Field(description="a name, one name per row, or null to infer it")] = None
-    probabilities: Annotated[bool, Field(description="also give each row's probabilities over its classes")] = False
+    probabilities: Annotated[bool, Field(description="also return the class probabilities of each row")] = False
 
 
-class InferRequest(Given):
+class InferRequest(RowsRequest):
     """Rows of one unknown task."""
 
-    model_config = ConfigDict(
-        extra="forbid", strict=True, json_schema_extra={"examples": [{"rows": [[0.0, 0.5, 1.0, 0.2]], "top": 3}]}
-    )
+    model_config = ConfigDict(json_schema_extra={"examples": [{"rows": [[0.0, 0.5, 1.0, 0.2]], "top": 3}]})
 
-    rows: Annotated[list[Row], Field(min_length=1)]
-    top: Annotated[int, Field(ge=1, le=1000, description="how many of the best tasks to give")] = 10
+    top: Annotated[int, Field(ge=1, le=1000, description="how many tasks to return, best first")] = 10
 
 
-class LearnRequest(Given):
-    """Rows and labels of one task, and how long to learn."""
+class LearnOptions(BaseModel):
+    """How a task is trained, and what happens to a task of the same name."""
+
+    batches: Annotated[int | None, Field(ge=1, description="training steps")] = None
+    epochs: Annotated[int | None, Field(ge=1, description="passes over the rows, instead of `batches`")] = None
+    validation: Annotated[
+        float | None, Field(gt=0, lt=1, description="share of the rows that is held out for early stopping")
+    ] = None
+    replace: Annotated[bool, Field(description="train an existing task from scratch")] = False
+    resume: Annotated[bool, Field(description="continue from the context of an existing task")] = False
+
+
+class LearnRequest(LearnOptions):
+    """Rows and labels of one task, and options, which take precedence over those of the query."""
 
     model_config = ConfigDict(
         extra="forbid",
@@ -51,77 +76,100 @@ class LearnRequest(Given):
         },
     )
 
-    x: Annotated[list[Row], Field(min_length=1)]
+    x: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers")]
     y: Annotated[list[Any], Field(min_length=1, description="one label per row: text, number, true, false, null")]
-    batches: Annotated[int | None, Field(ge=1)] = None
-    epochs: Annotated[int | None, Field(ge=1)] = None
-    validation: Annotated[float | None, Field(gt=0, lt=1, description="share held out to stop early by")] = None
-    replace: bool = False
-    resume: bool = False
 
 
-class Answers(BaseModel):
+class Predictions(BaseModel):
     """Labels in the order of the rows."""
 
     labels: list[Any] = Field(examples=[[3]])
-    task: str | None = Field(None, description="whose labels these are, when it is one task", examples=["left"])
-    tasks: list[str] | None = Field(None, description="one task per row, when they were given so")
+    task: str | None = Field(None, description="the task of all rows, when it is one", examples=["left"])
+    tasks: list[str] | None = Field(None, description="the task of each row, when the request named one per row")
     inferred: bool = Field(False, description="whether the task was inferred")
     none_of_these: bool | None = Field(None, description="when inferred: whether no task fits these rows")
-    probabilities: list[list[float]] | None = Field(None, description="each row over its task's classes")
+    probabilities: list[list[float]] | None = Field(None, description="of each row, over the classes of its task")
     classes: list[Any] | None = Field(None, description="with probabilities of one task: its classes in their order")
 
 
 class RankedTask(BaseModel):
     task: str
     score: float = Field(description="one minus the normalised output entropy, 0..1")
-    fit: float | None = Field(description="how usual such rows are for the task, 0..1; null when not known")
+    fit: float | None = Field(description="how typical the rows are of the task's own, 0..1; null when unknown")
 
 
 class Ranking(BaseModel):
     """Tasks that fit the rows, best first."""
 
     ranking: list[RankedTask]
-    none_of_these: bool | None = Field(description="whether even the best one does not fit; null when not known")
-    tasks: int = Field(description="how many there are in all")
+    none_of_these: bool | None = Field(description="whether even the best one does not fit; null when unknown")
+    tasks: int = Field(description="number of tasks in the bank")
 
 
 class TaskFacts(BaseModel):
-    """What is known of one task."""
+    """One task in the bank."""
 
     name: str = Field(examples=["left"])
     classes: list[Any] = Field(examples=[["cat", "dog"]])
     created: str = Field(examples=["2026-01-02T03:04:05+00:00"])
     version: int
-    numbers: int = Field(description="how many numbers it learned")
-    bytes: int = Field(description="what it takes in the bank")
-    accuracy: float | None = Field(None, description="percent, on rows held out from learning, when known")
+    parameters: int = Field(description="number of parameters in its context")
+    numbers: int = Field(description="old name of `parameters`", json_schema_extra=_DEPRECATED)
+    bytes: int = Field(description="size in the bank")
+    accuracy: float | None = Field(None, description="percent, on rows held out from training; null when unknown")
     info: dict[str, Any] = Field(default_factory=dict, description="rows, batches, seconds and other facts")
+
+    @classmethod
+    def of(cls, entry: Entry) -> TaskFacts:
+        return cls(
+            name=entry.name,
+            classes=[json_label(label) for label in entry.classes],
+            created=entry.created,
+            version=entry.version,
+            parameters=entry.params,
+            numbers=entry.params,
+            bytes=entry.bytes,
+            accuracy=entry.info.accuracy,
+            info=dict(entry.info),
+        )
 
 
 class TaskPage(BaseModel):
-    """Some tasks in order of their names."""
+    """A page of tasks in the order of their names."""
 
     tasks: list[TaskFacts]
-    next: str | None = Field(description="pass as `after` for the next page; null on the last one")
-    total: int = Field(description="how many tasks there are in all, whatever the prefix")
+    next: str | None = Field(description="value of `after` for the next page; null on the last one")
+    total: int = Field(description="number of tasks in the bank, whatever the prefix")
 
 
 class JobFacts(BaseModel):
-    """A task being learned."""
+    """A learning job."""
 
     id: str
     task: str
-    state: Literal["waiting", "learning", "done", "failed", "cancelled"]
+    state: State
     step: int
     steps: int
     loss: float | None
     message: str | None = Field(None, description="why it failed or was cancelled")
-    events: str = Field(description="address of its progress as server-sent events")
+    events: str = Field(description="path of its progress as server-sent events")
+
+    @classmethod
+    def of(cls, job: Job) -> JobFacts:
+        return cls(
+            id=job.id,
+            task=job.task,
+            state=job.state,
+            step=job.step,
+            steps=job.steps,
+            loss=job.loss if job.loss is not None and abs(job.loss) < float("inf") else None,
+            message=job.message,
+            events=f"/v1/jobs/{job.id}/events",
+        )
 
 
 class Stored(BaseModel):
-    """A context was stored."""
+    """A context that was stored."""
 
     name: str
     version: int
@@ -134,7 +182,8 @@ class ModelFacts(BaseModel):
     fingerprint: str
     input_shape: list[int] | None
     outputs: int
-    numbers_per_task: int
+    params_per_task: int = Field(description="number of parameters in one context")
+    numbers_per_task: int = Field(description="old name of `params_per_task`", json_schema_extra=_DEPRECATED)
     tasks: int
     read_only: bool
     token_needed: bool = Field(description="whether writing needs a token")
@@ -146,27 +195,30 @@ class Health(BaseModel):
     tasks: int
     model: str = Field(description="fingerprint of the model")
     uptime_seconds: float
-    learning: int = Field(description="tasks being learned or waiting to be")
+    learning: int = Field(description="learning jobs that run or wait")
 
 
 class AtlasPoint(BaseModel):
     task: str
     x: float = Field(description="-1..1")
     y: float = Field(description="-1..1")
-    nearest: str | None = Field(description="the task whose context is most alike")
-    similarity: float | None
+    nearest: str | None = Field(description="the task with the most similar context")
+    similarity: float | None = Field(description="cosine similarity to it, with the mean context removed")
 
 
 class Atlas(BaseModel):
-    """Contexts on a map: alike contexts lie together."""
+    """Contexts on a map: similar contexts lie close together."""
 
     points: list[AtlasPoint]
-    explained: float = Field(description="share of the differences that two dimensions show, 0..1")
+    explained: float = Field(description="share of the variance that the two dimensions explain, 0..1")
     total: int
 
 
+BINARY = {"type": "string", "format": "binary"}
+
+
 def body_of(examples: dict[str, Any], **kinds: Any) -> dict[str, Any]:
-    """A request body for the OpenAPI description: content types with their schemas."""
+    """The request body of an endpoint in OpenAPI: content types with their schemas."""
     content: dict[str, Any] = {}
     for kind, schema in kinds.items():
         if isinstance(schema, type) and issubclass(schema, BaseModel):
@@ -174,6 +226,3 @@ def body_of(examples: dict[str, Any], **kinds: Any) -> dict[str, Any]:
         else:
             content[kind] = {"schema": schema}
     return {"requestBody": {"required": True, "content": content}}
-
-
-BINARY = {"type": "string", "format": "binary"}

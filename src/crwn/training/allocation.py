@@ -1,4 +1,4 @@
-"""How freed memory is treated by processes that do nothing but learn."""
+"""Memory settings for processes that only train."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ LARGEST = 2**30
 
 
 def keep_freed_memory() -> bool:
-    """Keep memory that is freed for what is allocated next, instead of giving it back; true where that could be set.
+    """Keep freed memory for the next allocation instead of returning it to the system; true where that could be set.
 
-    Every step allocates the same few megabytes again: given back, each page is fetched and cleared anew, which takes
-    up to a fifth of a step. For the processes of long work alone: the peak is the same, but it is held.
+    Every step allocates the same few megabytes. If they are returned each time, the system maps and clears every page
+    again, which takes up to a fifth of a step. Only for processes of long runs: peak memory is the same, but held.
     """
     if not sys.platform.startswith("linux"):
         return False

@@ -1,9 +1,7 @@
-"""The state of a task in the middle of learning, kept so that a killed run goes on where it was."""
+"""Checkpoints inside the training of a task, so that a killed run resumes at its last saved step."""
 
 from __future__ import annotations
 
-import contextlib
-import os
 import time
 from pathlib import Path
 
@@ -12,14 +10,16 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from crwn._utils import write_whole
+
 
 class Checkpoint:
-    """Saves tensors, optimiser and step to one file, at most every `seconds`; nothing is saved for short tasks.
+    """Saves tensors, optimizer state and step to one file, at most every `seconds`; short tasks save nothing.
 
     Args:
-        path: the file; written beside and renamed, so it is always whole.
-        identity: what the state belongs to (tasks, recipe, seed); another identity on disk is ignored.
-        seconds: how often to save, and how long a task may run before its first save.
+        path: the file, written atomically.
+        identity: identifies tasks, recipe and seed; a file with another identity is ignored.
+        seconds: seconds between two saves, and before the first.
     """
 
     def __init__(self, path: Path, identity: str, *, seconds: float = 30.0) -> None:
@@ -36,16 +36,11 @@ class Checkpoint:
         for position, entries in optimizer.state_dict()["state"].items():
             for key, value in entries.items():
                 state[f"optimizer/{position}/{key}"] = torch.as_tensor(value).cpu().contiguous()
-        temporary = self.path.with_suffix(".part")
-        with temporary.open("wb") as file:
-            file.write(save(state, metadata={"identity": self.identity, "step": str(step)}))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path)
+        write_whole(self.path, save(state, metadata={"identity": self.identity, "step": str(step)}))
         self._last = time.monotonic()
 
     def restore(self, tensors: dict[str, Tensor], optimizer: torch.optim.Optimizer) -> int:
-        """Put a saved state back in place and return its step; 0 where there is none that fits."""
+        """Load the saved state into tensors and optimizer and return its step; 0 if there is none that fits."""
         self._last = time.monotonic()
         if not self.path.exists():
             return 0
@@ -72,7 +67,5 @@ class Checkpoint:
         return int(metadata["step"])
 
     def clear(self) -> None:
-        """Forget the state: the task is done and kept elsewhere."""
-        for path in (self.path, self.path.with_suffix(".part")):
-            with contextlib.suppress(FileNotFoundError):
-                path.unlink()
+        """Delete the file: the task is trained and stored elsewhere."""
+        self.path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""`torch.compile` where there is a compiler, and a note where there is none."""
+"""`torch.compile` where there is a C++ compiler, and a warning where there is none."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ COMPILERS = ("g++", "clang++")
 
 
 def find_compiler() -> str | None:
-    """The C++ compiler torch would use: `$CXX`, or the first of the usual ones that is installed."""
+    """The path of the C++ compiler that torch uses: `$CXX`, or the first installed of `COMPILERS`; None without one."""
     named = os.environ.get("CXX")
     return next((found for name in ([named] if named else COMPILERS) if (found := shutil.which(name))), None)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function compiled on its first call, or as it is, with a warning, where that cannot be done."""
+    """The function, compiled on its first call; unchanged, with a warning, where that fails."""
     if find_compiler() is None:
         warnings.warn("no C++ compiler found: learning without torch.compile, which takes longer", stacklevel=2)
         return function
-    # A task's last batch is often smaller: two fixed shapes run faster than one flexible one.
+    # The last batch of an epoch is often smaller: two fixed shapes run faster than one dynamic shape.
     fast: Callable[..., Any] | None = torch.compile(function, dynamic=False)
 
     def call(*arguments: Any) -> Any:

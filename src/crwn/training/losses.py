@@ -1,4 +1,4 @@
-"""The loss of stacked tasks: each task its own mean, over its own classes."""
+"""The losses of stacked tasks: for each the mean over its rows, among its own classes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def task_losses(logits: Tensor, y: Tensor, mask: Tensor | None, weight: Tensor |
 
 
 def class_mask(classes: Sequence[int], outputs: int, device: str | torch.device) -> Tensor | None:
-    """`[tasks, 1, outputs]` of 0 and -inf that hides outputs a task has no class for; None where nothing is hidden."""
+    """`[tasks, 1, outputs]`: -inf for outputs that a task has no class for, 0 elsewhere; None if there are none."""
     if min(classes) == outputs:
         return None
     present = torch.arange(outputs) < torch.tensor(list(classes))[:, None]

@@ -1,13 +1,13 @@
-"""How a task is taught, as plain data: optimiser, rate, schedule, batches."""
+"""How a task is trained, as plain data: optimizer, learning rate, schedule, batches."""
 
 from __future__ import annotations
 
 import math
 from typing import Any, Literal, TypedDict
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from crwn.errors import ConfigError
+from crwn._utils import validated
 
 SCHEDULES = ("constant", "cosine", "onecycle")
 
@@ -46,7 +46,7 @@ class Recipe(BaseModel):
         return self
 
     def steps(self, rows: int) -> int:
-        """How many batches a task of this many rows takes (1,000 when neither batches nor epochs are given)."""
+        """The number of batches for a task of this many rows; 1,000 where neither batches nor epochs are given."""
         if self.epochs is not None:
             return self.epochs * math.ceil(rows / self.batch_size)
         return self.batches or 1000
@@ -64,7 +64,7 @@ class Recipe(BaseModel):
 
 
 class BestRecipe(TypedDict):
-    """What the preset sets."""
+    """The settings of the preset "best"."""
 
     optimizer: str
     rate: float
@@ -72,18 +72,16 @@ class BestRecipe(TypedDict):
 
 
 def best_recipe(*, normed: bool) -> BestRecipe:
-    """Optimiser, rate and schedule of the preset "best"; hidden rows that are normalised bear more."""
+    """Optimizer, rate and schedule of the preset "best"; higher rates work where hidden rows are normalized."""
     if normed:
         return {"optimizer": "adam", "rate": 0.03, "schedule": "onecycle"}
     return {"optimizer": "rmsprop", "rate": 0.02, "schedule": "cosine"}
 
 
 def make_recipe(**settings: Any) -> Recipe:
-    """A recipe from keyword settings, with one clear line for a wrong one."""
-    try:
-        return Recipe(**settings)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        message = str(first["msg"]).removeprefix("Value error, ")
-        raise ConfigError(f"{where}: {message} (got {first['input']!r})" if where else message) from None
+    """A recipe from keyword settings.
+
+    Raises:
+        ConfigError: a setting is wrong; the message names it and its value.
+    """
+    return validated(Recipe, settings)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Hashable, Sequence
+from itertools import groupby
 
 from torch import nn
 
-from crwn.weights import FrozenWeights
+from crwn.data.dataset import Rows
+from crwn.layers.weights import FrozenWeights
 
 CACHE_BYTES = 8 * 2**20
 MOST = 16
-
-Item = TypeVar("Item")
 
 
 def stack_size(widest: int, *, batch_size: int = 128) -> int:
@@ -50,14 +49,32 @@ def even_size(count: int, size: int) -> int:
     return size if count <= size else -(-count // -(-count // size))
 
 
-def in_groups(items: Sequence[Item], keys: Iterable[object], size: int) -> list[list[Item]]:
-    """Items with equal keys together, at most `size` in a group, evenly, in order of first appearance.
+def stacks(alike: Sequence[Hashable], size: int, *, in_order: bool = False) -> list[list[int]]:
+    """Positions of the tasks that are trained together: those with equal keys, at most `size` of them.
 
-    >>> in_groups("abcd", [1, 2, 1, 1], 2)
-    [['a', 'c'], ['d'], ['b']]
+    Args:
+        alike: a key for every task; tasks with different keys cannot be stacked (`stack_key`).
+        in_order: only neighbours are stacked, so that tasks finish in their order, in stacks of exactly `size`;
+            otherwise stacks of one key are evenly large.
+
+    >>> stacks([1, 2, 1, 1], 2)
+    [[0, 2], [3], [1]]
+    >>> stacks([1, 2, 1, 1], 2, in_order=True)
+    [[0], [1], [2, 3]]
     """
-    alike: dict[object, list[Item]] = {}
-    for item, key in zip(items, keys, strict=True):
-        alike.setdefault(key, []).append(item)
-    steps = [(group, even_size(len(group), size)) for group in alike.values()]
-    return [group[at : at + step] for group, step in steps for at in range(0, len(group), step)]
+    runs: list[list[int]] = []
+    if in_order:
+        runs = [[at for at, _ in group] for _, group in groupby(enumerate(alike), key=lambda pair: pair[1])]
+        sizes = [size] * len(runs)
+    else:
+        by_key: dict[Hashable, list[int]] = {}
+        for at, key in enumerate(alike):
+            by_key.setdefault(key, []).append(at)
+        runs = list(by_key.values())
+        sizes = [even_size(len(run), size) for run in runs]
+    return [run[at : at + step] for run, step in zip(runs, sizes, strict=True) for at in range(0, len(run), step)]
+
+
+def stack_key(rows: Rows, validation: Rows | None = None) -> Hashable:
+    """What tasks of one stack have in common: row count, row shape, and whether they have validation rows."""
+    return len(rows), tuple(rows.x.shape[1:]), validation is None

@@ -1,13 +1,13 @@
-"""Contexts kept for good: in memory, in SQLite inside the model folder, or in PostgreSQL for many machines."""
+"""Banks store contexts: in memory, in SQLite inside the model folder, or in PostgreSQL for many machines."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from crwn.bank.interface import Bank, Change, Entry
-from crwn.bank.memory import MemoryBank
-from crwn.bank.resident import ResidentStack
-from crwn.context import Store
+from crwn.contexts import Store
+from crwn.contexts.bank.interface import Bank, Change, Entry
+from crwn.contexts.bank.memory import MemoryBank
+from crwn.contexts.bank.resident import ResidentStack
 
 __all__ = ["Bank", "Change", "Entry", "MemoryBank", "ResidentStack", "open_bank"]
 
@@ -25,18 +25,18 @@ def open_bank(
 
     Args:
         where: path of an SQLite file, `sqlite:///path`, `postgresql://user@host/database`, or None for memory.
-        store: how contexts are kept from now on: float32, float16 or int8; None for the way the bank was made
-            with (float32 for a new one). What is there already is read whatever its form.
-        model: fingerprint of the model; a bank of another model is refused. None takes the first context's.
-        create: make the bank when there is none.
+        store: dtype of contexts stored from now on: float32, float16 or int8; None for the one the bank was
+            created with (float32 for a new one). Contexts of all dtypes can be read.
+        model: fingerprint of the model; a bank of another model is refused. None for that of the first context.
+        create: create the bank if there is none.
         keep_versions: replaced contexts stay readable by their version.
         wait: seconds to wait for other writers and for a server before giving up.
 
     Raises:
-        BankError: it is not there, not a bank, damaged, of another model, or cannot be reached.
+        BankError: it does not exist, is not a bank, is damaged, of another model, or cannot be reached.
     """
     if where is None:
         return MemoryBank(store=store, model=model, keep_versions=keep_versions)
-    from crwn.bank.sql import SqlBank  # the database toolkit is not loaded by `import crwn`
+    from crwn.contexts.bank.sql import SqlBank  # the database toolkit is not loaded by `import crwn`
 
     return SqlBank(where, store=store, model=model, create=create, keep_versions=keep_versions, wait=wait)

@@ -1,4 +1,4 @@
-"""Database errors said in one line: what failed, where, and what to do."""
+"""Database errors as one line: what failed, where, and what to do."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sqlalchemy import exc
 
 from crwn.errors import BankError
 
-# What the database's own message holds -> what to tell people. The first that fits is used.
+# Part of the database's message -> the hint for the user. The first that matches is used.
 _HINTS = (
     ("full", "the disk is full: free space and try again"),
     ("readonly", "it is read-only: get the right to write, or copy it elsewhere"),
@@ -29,8 +29,8 @@ _HINTS = (
 
 
 @contextmanager
-def said_plainly(doing: str, where: str) -> Iterator[None]:
-    """Turn what databases raise into a BankError of one line."""
+def bank_errors(doing: str, where: str) -> Iterator[None]:
+    """Convert exceptions of databases and files inside the block to a BankError: `cannot <doing> bank <where>: ...`."""
     try:
         yield
     except (exc.SQLAlchemyError, sqlite3.Error, OSError, UnicodeError) as error:

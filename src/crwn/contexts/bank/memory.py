@@ -1,4 +1,4 @@
-"""A bank that lives as long as the process: for trying things out and for tests."""
+"""A bank in memory, which ends with the process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from crwn.bank.interface import Change, Entry, end_of_prefix, no_version, taken, unknown_task
-from crwn.closing import Closing
-from crwn.context import Context, Store, check_model, check_store, stored_checksum
+from crwn._utils import Closing
+from crwn.contexts import Context, Store, check_model, check_store, stored_checksum
+from crwn.contexts.bank.interface import Change, Entry, no_version
+from crwn.contexts.names import check_free, end_of_prefix, unknown_task
 from crwn.errors import CRWNError
 
 
 @dataclass
 class _Kept:
-    """A task's contexts as bytes by version (the last is the one in use), and when it last changed."""
+    """A task's contexts as bytes by version (the highest is the current one), and the number of its last change."""
 
     versions: dict[int, bytes]
     sequence: int
@@ -26,7 +27,7 @@ class _Kept:
 
 
 class MemoryBank(Closing):
-    """Contexts by name in memory, kept as bytes in the form asked for, like the banks on disk."""
+    """Contexts by name, stored as the same bytes as in the banks on disk."""
 
     def __init__(self, *, store: Store | None = None, model: str | None = None, keep_versions: bool = False) -> None:
         self.store = check_store(store or "float32")
@@ -54,8 +55,8 @@ class MemoryBank(Closing):
             seen: set[str] = set()
             for context, _ in new:
                 self._check(context, replace, new[0][0].model)
-                if context.name in seen and not replace:
-                    raise taken(context.name)
+                if not replace:
+                    check_free([context.name], seen)
                 seen.add(context.name)
             for context, data in new:
                 self._keep(context, data)
@@ -120,7 +121,7 @@ class MemoryBank(Closing):
         return problems
 
     def close(self) -> None:
-        """Nothing to do: what it keeps goes with the process."""
+        """Do nothing: there is no file or connection."""
 
     def __len__(self) -> int:
         return len(self._tasks)
@@ -139,8 +140,8 @@ class MemoryBank(Closing):
 
     def _check(self, context: Context, replace: bool, model: str | None = None) -> None:
         check_model(context, self._model or model or context.model)
-        if context.name in self._tasks and not replace:
-            raise taken(context.name)
+        if not replace:
+            check_free([context.name], self._tasks)
 
     def _keep(self, context: Context, data: bytes) -> int:
         self._model = context.model
@@ -164,7 +165,7 @@ class MemoryBank(Closing):
             name,
             kept.current,
             context.created,
-            context.numbers,
+            context.params,
             len(data),
             context.classes,
             stored_checksum(data),

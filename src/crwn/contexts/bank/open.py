@@ -1,4 +1,4 @@
-"""Opening a database as a bank: whose it is, what it holds, and whether it may be written."""
+"""Opens a database as a bank: checks format and model, and whether it may be written."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from sqlalchemy import Connection, Engine, insert, inspect, select
 from sqlalchemy.dialects import sqlite as sqlite_dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from crwn.bank import postgres, sqlite
-from crwn.bank.failures import said_plainly
-from crwn.bank.tables import FORMAT, counters, meta, metadata
-from crwn.context import Store, check_store
+from crwn.contexts import Store, check_store
+from crwn.contexts.bank import postgres, sqlite
+from crwn.contexts.bank.failures import bank_errors
+from crwn.contexts.bank.tables import FORMAT, counters, meta, metadata
 from crwn.errors import BankError
 
 
 @dataclass(frozen=True)
 class Opened:
-    """A database that is known to be a bank of the right model."""
+    """An open database that was checked to be a bank of the right model."""
 
     engine: Engine
     where: str
@@ -28,7 +28,7 @@ class Opened:
 
 
 def open_database(where: str | Path, *, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
-    """Open the bank at a path or address, and make it first where there is none and `create` allows it."""
+    """Open the bank at a path or address; create it if there is none and `create` is True."""
     if store is not None:
         check_store(store)
     if isinstance(where, str) and where.startswith(("postgresql://", "postgres://", "postgresql+psycopg://")):
@@ -37,7 +37,7 @@ def open_database(where: str | Path, *, store: Store | None, model: str | None, 
 
 
 def close_database(engine: Engine, *, read_only: bool) -> None:
-    """Close all connections, leaving as little on disk as can be."""
+    """Close all connections; an SQLite file is left without a log beside it."""
     try:
         if engine.dialect.name == "sqlite" and not read_only:
             sqlite.tidy(engine)
@@ -46,7 +46,7 @@ def close_database(engine: Engine, *, read_only: bool) -> None:
 
 
 def wait_at_most(connection: Connection, seconds: float) -> None:
-    """How long a transaction waits for another writer; SQLite's connections know it from their start."""
+    """Set how long a transaction waits for another writer; connections to SQLite have it from the start."""
     if connection.dialect.name == "postgresql":
         postgres.wait_at_most(connection, seconds)
 
@@ -64,7 +64,7 @@ def _path(where: str | Path) -> Path:
 
 def _open_file(path: Path, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
     where = str(path)
-    with said_plainly("open", where):
+    with bank_errors("open", where):
         if not path.exists():
             if not create:
                 raise BankError(f"bank {where} is not there: check the path, or restore it from a copy")
@@ -74,13 +74,13 @@ def _open_file(path: Path, store: Store | None, model: str | None, create: bool,
         sqlite.check_file(path)
         read_only = not sqlite.may_write(path)
         engine = sqlite.connect(path, read_only=read_only, wait=wait)
-        return _known(engine, where, store, model, read_only=read_only)
+        return _checked(engine, where, store, model, read_only=read_only)
 
 
 def _open_server(url: str, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
     address = postgres.address(url)
     where = address.set(drivername="postgresql").render_as_string(hide_password=True)
-    with said_plainly("open", where):
+    with bank_errors("open", where):
         engine = postgres.connect(address, wait=wait)
         with engine.connect() as connection:
             there = inspect(connection).has_table(meta.name)
@@ -93,11 +93,11 @@ def _open_server(url: str, store: Store | None, model: str | None, create: bool,
                 if connection.scalar(select(meta.c.value).where(meta.c.key == "format")) is None:
                     connection.execute(insert(meta).values(key="format", value=FORMAT))
                     connection.execute(insert(counters).values(id=1, sequence=0, tasks=0))
-        return _known(engine, where, store, model, read_only=False)
+        return _checked(engine, where, store, model, read_only=False)
 
 
 def _statements() -> list[str]:
-    """What makes an empty bank in a new SQLite file."""
+    """The SQL statements that create an empty bank in a new SQLite file."""
     dialect = sqlite_dialect.dialect()
     statements = []
     for one in metadata.sorted_tables:
@@ -108,36 +108,36 @@ def _statements() -> list[str]:
     return statements
 
 
-def _known(engine: Engine, where: str, store: Store | None, model: str | None, *, read_only: bool) -> Opened:
-    """Read whose bank it is; write down what a new one does not say yet."""
+def _checked(engine: Engine, where: str, store: Store | None, model: str | None, *, read_only: bool) -> Opened:
+    """Check the format and model of a bank; record model and store in a new one."""
     try:
         with engine.connect() as connection:
-            said = _said(connection)
-        if "format" not in said:
+            recorded = _read_meta(connection)
+        if "format" not in recorded:
             raise BankError(f"bank {where} does not say its format: it is damaged: restore it from a copy")
-        if said["format"] != FORMAT:
+        if recorded["format"] != FORMAT:
             raise BankError(
-                f"bank {where} has format version {said['format']:.20}, this crwn reads {FORMAT}: update crwn"
+                f"bank {where} has format version {recorded['format']:.20}, this crwn reads {FORMAT}: update crwn"
             )
-        wanted = {key: value for key, value in (("model", model), ("store", store)) if value and key not in said}
+        wanted = {key: value for key, value in (("model", model), ("store", store)) if value and key not in recorded}
         if wanted and not read_only:
             with engine.connect().execution_options(writing=True) as connection, connection.begin():
-                said = _said(connection)
-                missing = {key: value for key, value in wanted.items() if key not in said}
+                recorded = _read_meta(connection)
+                missing = {key: value for key, value in wanted.items() if key not in recorded}
                 for key, value in missing.items():
                     connection.execute(insert(meta).values(key=key, value=value))
-                said |= missing
-        if model is not None and said.get("model", model) != model:
+                recorded |= missing
+        if model is not None and recorded.get("model", model) != model:
             raise BankError(
-                f"bank {where} keeps contexts of model {said['model'][:12]}..., this model is {model[:12]}...: "
+                f"bank {where} keeps contexts of model {recorded['model'][:12]}..., this model is {model[:12]}...: "
                 "open the bank that belongs to it"
             )
-        kept_as = check_store(store or said.get("store", "float32"))
-        return Opened(engine, where, kept_as, said.get("model"), read_only)
+        kept_as = check_store(store or recorded.get("store", "float32"))
+        return Opened(engine, where, kept_as, recorded.get("model"), read_only)
     except BaseException:
         engine.dispose()
         raise
 
 
-def _said(connection: Connection) -> dict[str, str]:
+def _read_meta(connection: Connection) -> dict[str, str]:
     return {str(row.key): str(row.value) for row in connection.execute(select(meta))}

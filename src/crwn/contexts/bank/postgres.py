@@ -1,4 +1,4 @@
-"""PostgreSQL servers as banks: addresses, connections that come back, and tables made once."""
+"""Banks on PostgreSQL servers: addresses, connections that are renewed, and tables created once."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from sqlalchemy import Connection, Engine, create_engine, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from crwn.bank.tables import metadata
+from crwn.contexts.bank.tables import metadata
 from crwn.errors import BankError, MissingExtraError
 
-# Any fixed number: processes that make the tables at the same time wait for one another on it.
+# Any fixed number: the key of the lock that processes creating the tables at the same time wait on.
 _MAKING_TABLES = 0x6372776E
 
 
 def address(url: str) -> URL:
-    """The URL with the driver that crwn uses."""
+    """Parse the URL and set the driver that crwn uses."""
     try:
         parsed = make_url(url)
         parsed.port  # noqa: B018
@@ -24,7 +24,7 @@ def address(url: str) -> URL:
 
 
 def connect(url: URL, *, wait: float) -> Engine:
-    """An engine on this server; a connection that went away is replaced when it is next needed."""
+    """An engine on this server; a lost connection is replaced when it is next needed."""
     try:
         import psycopg  # noqa: F401
     except ImportError:
@@ -37,11 +37,11 @@ def connect(url: URL, *, wait: float) -> Engine:
 
 
 def make_tables(connection: Connection) -> None:
-    """Make the tables, one process at a time."""
+    """Create the tables, one process at a time."""
     connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MAKING_TABLES})
     metadata.create_all(connection)
 
 
 def wait_at_most(connection: Connection, seconds: float) -> None:
-    """For this transaction: give up waiting for another writer after so long."""
+    """Limit how long this transaction waits for another writer."""
     connection.execute(text(f"SET LOCAL lock_timeout = {int(seconds * 1000)}"))

@@ -1,4 +1,4 @@
-"""What is asked of a bank's tables."""
+"""Queries on a bank's tables."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, outerjoin, select, union_all
 
-from crwn.bank.interface import end_of_prefix, is_sayable, unknown_task
-from crwn.bank.tables import contexts as table
-from crwn.bank.tables import counters, history, payloads
+from crwn.contexts.bank.tables import contexts as table
+from crwn.contexts.bank.tables import counters, history, payloads
+from crwn.contexts.names import end_of_prefix, is_comparable, unknown_task
 
 MOST = 2**31
 
-# Outer joins: a context whose payload is gone is damaged, not unknown.
+# Outer joins: a context whose payload is missing is damaged, not unknown.
 WITH_DATA = select(table.c.name, table.c.version, table.c.checksum, payloads.c.data).select_from(
     outerjoin(table, payloads, table.c.sequence == payloads.c.sequence)
 )
@@ -20,8 +20,8 @@ CURRENT = WITH_DATA.where(table.c.name == bindparam("name"))
 
 
 def page(query: Select[Any], prefix: str, after: str | None, limit: int | None) -> Select[Any] | None:
-    """The query cut to one page; None where nothing can match."""
-    if not is_sayable(prefix) or (after is not None and not is_sayable(after)) or (limit is not None and limit <= 0):
+    """Restrict a query to one page; None if nothing can match."""
+    if not is_comparable(prefix + (after or "")) or (limit is not None and limit <= 0):
         return None
     # One lower bound: given two, SQLite starts from the smaller one and reads everything up to the page.
     if after is not None and after >= prefix:
@@ -35,15 +35,15 @@ def page(query: Select[Any], prefix: str, after: str | None, limit: int | None) 
 
 
 def find(connection: Connection, name: str) -> Any:
-    """The current version of a task, or None."""
-    if not is_sayable(name):
+    """The row of a task's current version, or None."""
+    if not is_comparable(name):
         return None
     columns = select(table.c.name, table.c.version, table.c.checksum, table.c.sequence)
     return connection.execute(columns.where(table.c.name == name)).first()
 
 
 def find_version(connection: Connection, name: str, version: int) -> Any:
-    """A replaced version with its payload, or None."""
+    """The row of a replaced version with its payload, or None."""
     if not -MOST < version < MOST:
         return None
     joined = outerjoin(history, payloads, history.c.sequence == payloads.c.sequence)
@@ -52,15 +52,15 @@ def find_version(connection: Connection, name: str, version: int) -> Any:
 
 
 def versions_of(connection: Connection, name: str) -> list[int]:
-    """All versions that are kept of a task."""
+    """All stored versions of a task, oldest first."""
     query = union_all(*[select(t.c.version).where(t.c.name == name) for t in (history, table)])
     return sorted(connection.scalars(query))
 
 
 def unknown(connection: Connection, name: str) -> Exception:
-    """The error for an unknown name; near names are looked for among those that sort next to it."""
+    """The error for an unknown name; similar names are searched among those that sort next to it."""
     near: list[str] = []
-    if is_sayable(name):
+    if is_comparable(name):
         start = name[: max(1, len(name) // 2)]
         for condition, order in (
             (table.c.name >= start, table.c.name),

@@ -12,20 +12,21 @@ from typing import Any
 
 from sqlalchemy import Connection, delete, insert, null, select, union_all, update
 
-from crwn.bank import open as opening
-from crwn.bank import queries
-from crwn.bank.failures import said_plainly
-from crwn.bank.interface import Change, Entry, is_sayable, no_version, taken
-from crwn.bank.stored import CHUNK, chunks, context_of, entry_of, rows_of
-from crwn.bank.tables import contexts as table
-from crwn.bank.tables import counters, forgotten, history, meta, payloads
-from crwn.closing import Closing
-from crwn.context import Context, Store, check_model
+from crwn._utils import Closing
+from crwn.contexts import Context, Store, check_model
+from crwn.contexts.bank import open as opening
+from crwn.contexts.bank import queries
+from crwn.contexts.bank.failures import bank_errors
+from crwn.contexts.bank.interface import Change, Entry, no_version
+from crwn.contexts.bank.stored import CHUNK, chunks, context_of, entry_of, rows_of
+from crwn.contexts.bank.tables import contexts as table
+from crwn.contexts.bank.tables import counters, forgotten, history, meta, payloads
+from crwn.contexts.names import check_free, is_comparable
 from crwn.errors import BankError, ContextError
 
 
 class SqlBank(Closing):
-    """Contexts of one model in a database. Use `open_bank`, which says what the arguments mean."""
+    """Contexts of one model in a database. Use `open_bank`, which documents the arguments."""
 
     def __init__(
         self,
@@ -62,14 +63,14 @@ class SqlBank(Closing):
         first = next(parts, None)
         if first is None:
             return
-        first_rows = rows_of(first, self.store)  # before others have to wait for us
+        first_rows = rows_of(first, self.store)  # before the lock is taken
         with self._writing() as connection:
             for chunk, rows in chain([(first, first_rows)], ((chunk, rows_of(chunk, self.store)) for chunk in parts)):
                 self._put(connection, chunk, rows, replace)
 
     def get(self, name: str, version: int | None = None) -> Context:
         with self._reading("read") as connection:
-            row = connection.execute(queries.CURRENT, {"name": name}).first() if is_sayable(name) else None
+            row = connection.execute(queries.CURRENT, {"name": name}).first() if is_comparable(name) else None
             if row is None:
                 raise queries.unknown(connection, name)
             if version is not None and version != row.version:
@@ -83,7 +84,7 @@ class SqlBank(Closing):
         found: dict[str, Context] = {}
         with self._reading("read") as connection:
             for start in range(0, len(wanted), CHUNK):
-                chunk = [name for name in wanted[start : start + CHUNK] if is_sayable(name)]
+                chunk = [name for name in wanted[start : start + CHUNK] if is_comparable(name)]
                 for row in connection.execute(queries.WITH_DATA.where(table.c.name.in_(chunk))):
                     found[row.name] = context_of(row.name, row.checksum, row.data, self.where)
             for name in wanted:
@@ -153,8 +154,8 @@ class SqlBank(Closing):
             return
         self._closed = True
         if self._process != os.getpid():
-            return  # the connections are our parent's
-        with said_plainly("close", self.where):
+            return  # the connections belong to the parent process
+        with bank_errors("close", self.where):
             opening.close_database(self._engine, read_only=self.read_only)
 
     def __len__(self) -> int:
@@ -174,7 +175,7 @@ class SqlBank(Closing):
     @contextmanager
     def _reading(self, doing: str) -> Iterator[Connection]:
         self._check_open()
-        with said_plainly(doing, self.where), self._engine.connect() as connection:
+        with bank_errors(doing, self.where), self._engine.connect() as connection:
             yield connection
 
     @contextmanager
@@ -182,7 +183,7 @@ class SqlBank(Closing):
         self._check_open()
         if self.read_only:
             raise BankError(f"cannot write to bank {self.where}: it is read-only: get the right to write, or copy it")
-        with self._queue, said_plainly("write to", self.where), self._engine.connect() as connection:
+        with self._queue, bank_errors("write to", self.where), self._engine.connect() as connection:
             connection = connection.execution_options(writing=True)
             with connection.begin():
                 opening.wait_at_most(connection, self._wait)
@@ -192,22 +193,22 @@ class SqlBank(Closing):
         if self._closed:
             raise BankError(f"bank {self.where} is closed: open it again")
         if self._process != os.getpid():
-            # Connections do not survive a fork; the parent goes on using those it has.
+            # Connections must not be used after a fork; the parent process still uses those it has.
             self._engine.dispose(close=False)
             self._queue, self._process = threading.Lock(), os.getpid()
 
     def _put(
         self, connection: Connection, chunk: Sequence[Context], rows: list[dict[str, Any]], replace: bool
     ) -> list[int]:
-        """Write a chunk of different names; gives their versions."""
-        # Counting comes first: it makes other writers wait, so what is read below stays true until the commit.
+        """Write a chunk of contexts with different names; returns their versions."""
+        # Counting first makes other writers wait, so that what is read below stays true until the commit.
         last = self._count(connection, changes=len(chunk), tasks=0)
         self._check_models(connection, chunk)
         names = [context.name for context in chunk]
         there = select(table.c.name, table.c.version, table.c.sequence).where(table.c.name.in_(names))
         current = {row.name: row for row in connection.execute(there)}
-        if current and not replace:
-            raise taken(next(iter(current)))
+        if not replace:
+            check_free(names, current)
         gone = select(forgotten.c.name, forgotten.c.version).where(forgotten.c.name.in_(names))
         before = {row.name: row.version for row in connection.execute(gone)}
         if before:
@@ -223,7 +224,7 @@ class SqlBank(Closing):
         return [row["version"] for row in rows]
 
     def _retire(self, connection: Connection, current: dict[str, Any]) -> None:
-        """Take replaced contexts out of the list; keep them as versions where that is asked."""
+        """Remove replaced contexts from the list; store them as old versions if `keep_versions`."""
         names = list(current)
         if self.keep_versions:
             columns = ("name", "version", "checksum", "sequence")
@@ -245,7 +246,7 @@ class SqlBank(Closing):
             check_model(context, model)
 
     def _count(self, connection: Connection, *, changes: int, tasks: int) -> int:
-        """Add to the counters; gives the number of the last change."""
+        """Add to the counters; returns the number of the last change."""
         changed = update(counters).values(sequence=counters.c.sequence + changes, tasks=counters.c.tasks + tasks)
         connection.execute(changed)
         sequence = connection.scalar(select(counters.c.sequence))

@@ -1,26 +1,28 @@
-"""SQLite files as banks: made whole or not at all, every acknowledged put on disk, small once closed."""
+"""Banks in SQLite files: created whole or not at all, every acknowledged put on disk, one small file once closed."""
 
 from __future__ import annotations
 
 import os
 import sqlite3
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
 
+from crwn._utils import new_file_beside, sync_folder
 from crwn.errors import BankError
 
 WAIT_SECONDS = 30.0
 
 
 def connect(path: Path, *, read_only: bool, wait: float) -> Engine:
-    """An engine on the file at `path`, which must be there."""
+    """An engine on the existing file at `path`."""
     flags = "mode=rw"
     if read_only:
-        # A closed bank has no log beside it; SQLite can then read it without making one.
+        # A closed bank has no log beside it; SQLite can then read it without creating one.
         has_log = path.with_name(path.name + "-wal").exists()
         flags = "mode=ro" if has_log else "mode=ro&immutable=1"
     address = f"file:{quote(str(path.absolute()))}?{flags}"
@@ -36,7 +38,7 @@ def connect(path: Path, *, read_only: bool, wait: float) -> Engine:
     def set_up(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
         if not read_only:
             connection.execute("PRAGMA journal_mode=WAL").close()
-            # FULL: the log is flushed at every commit, so what was acknowledged outlives a power cut.
+            # FULL flushes the log at every commit, so that acknowledged writes survive a power cut.
             connection.execute("PRAGMA synchronous=FULL").close()
             connection.execute("PRAGMA journal_size_limit=67108864").close()
         connection.execute("PRAGMA foreign_keys=ON").close()
@@ -44,7 +46,7 @@ def connect(path: Path, *, read_only: bool, wait: float) -> Engine:
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
-        # A writer takes its place in the queue at once: upgrading a read later would fail instead of waiting.
+        # A writer takes the write lock at once: upgrading a read transaction later would fail instead of waiting.
         writing = connection.get_execution_options().get("writing", False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
@@ -52,13 +54,15 @@ def connect(path: Path, *, read_only: bool, wait: float) -> Engine:
 
 
 def make_file(path: Path, statements: list[str]) -> None:
-    """Make a new database by these statements under another name, then give it its own unless another was faster."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.", suffix=".part")
-    os.close(handle)
-    temporary = Path(name)
+    """Create a database by these statements under a temporary name, then rename it unless `path` exists by then.
+
+    The file is in WAL mode before others can open it: switching a file that is open elsewhere fails without waiting.
+    """
+    temporary = new_file_beside(path)
     try:
         connection = sqlite3.connect(temporary, isolation_level=None)
         try:
+            connection.execute("PRAGMA journal_mode=WAL")
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN")
             for statement in statements:
@@ -66,28 +70,43 @@ def make_file(path: Path, statements: list[str]) -> None:
             connection.execute("COMMIT")
         finally:
             connection.close()
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)
-        try:
-            path.hardlink_to(temporary)
-        except FileExistsError:
-            return
-        except OSError:  # file systems without links
+        _give_name(temporary, path)
+        sync_folder(path.parent)
+    finally:
+        for leftover in ("", "-wal", "-shm", "-journal"):
+            temporary.with_name(temporary.name + leftover).unlink(missing_ok=True)
+
+
+def _give_name(temporary: Path, path: Path) -> None:
+    """Make the file available as `path`, unless there is a file of that name."""
+    try:
+        path.hardlink_to(temporary)
+    except FileExistsError:
+        pass
+    except OSError:  # a file system without links
+        with suppress(FileExistsError), _locked(path.parent):
             if not path.exists():
                 temporary.rename(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Exclude other processes from the block, so that a rename inside cannot replace a file they made."""
+    try:
+        import fcntl
+    except ImportError:  # Windows, where renaming never replaces a file
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
     finally:
-        for leftover in (temporary, temporary.with_name(temporary.name + "-journal")):
-            leftover.unlink(missing_ok=True)
+        os.close(handle)
 
 
 def check_file(path: Path) -> None:
-    """Refuse at once what cannot be a bank; SQLite itself would take an empty file for a new database."""
+    """Raise BankError for what cannot be a bank; SQLite would take an empty file for a new database."""
     if path.is_dir():
         raise BankError(f"{path} is a folder: give the path of the bank's file")
     with path.open("rb") as file:
@@ -102,7 +121,7 @@ def may_write(path: Path) -> bool:
 
 
 def tidy(engine: Engine) -> None:
-    """Move the log into the file and cut it to nothing; closing the last connection then removes it."""
+    """Write the log into the file and truncate it; closing the last connection then removes it."""
     connection = engine.raw_connection()
     try:
         connection.cursor().execute("PRAGMA wal_checkpoint(TRUNCATE)").close()

@@ -1,4 +1,4 @@
-"""Contexts as the tables of a database hold them, and back."""
+"""Conversion between contexts and the rows of a database's tables."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from crwn.bank.interface import Entry
-from crwn.context import Context, Store, check_name, decode_label, encode_label, stored_checksum, to_json
+from crwn.contexts import (
+    Context,
+    ContextInfo,
+    Store,
+    check_name,
+    decode_label,
+    encode_label,
+    stored_checksum,
+    to_json,
+)
+from crwn.contexts.bank.interface import Entry
 from crwn.errors import BankError
 
-# As many as go into one statement: under the 999 values that older SQLite takes.
+# Contexts per statement: below the 999 values that older SQLite accepts.
 CHUNK = 500
 
 
 def chunks(contexts: Iterable[Context]) -> Iterator[list[Context]]:
-    """At most CHUNK contexts of different names at a time."""
+    """Split contexts into lists of at most CHUNK with different names."""
     chunk: dict[str, Context] = {}
     for context in contexts:
         if context.name in chunk or len(chunk) == CHUNK:
@@ -27,7 +36,7 @@ def chunks(contexts: Iterable[Context]) -> Iterator[list[Context]]:
 
 
 def rows_of(chunk: Sequence[Context], store: Store) -> list[dict[str, Any]]:
-    """What the tables keep of these contexts, but for what only the transaction knows."""
+    """The rows of these contexts, without sequence and version, which the transaction assigns."""
     rows = []
     for context in chunk:
         data = context.to_bytes(store)
@@ -35,10 +44,10 @@ def rows_of(chunk: Sequence[Context], store: Store) -> list[dict[str, Any]]:
             {
                 "name": context.name,
                 "created": context.created,
-                "numbers": context.numbers,
+                "numbers": context.params,
                 "bytes": len(data),
                 "classes": _classes_to_text(context.classes),
-                "info": to_json(context.info),
+                "info": to_json(dict(context.info)),
                 "checksum": stored_checksum(data),
                 "data": data,
             }
@@ -47,9 +56,9 @@ def rows_of(chunk: Sequence[Context], store: Store) -> list[dict[str, Any]]:
 
 
 def context_of(name: str, checksum: str, data: object, where: str) -> Context:
-    """What a payload holds, checked against the name and checksum it is listed with."""
+    """Decode a payload and check it against the name and checksum it is listed with."""
     source = f'context of task "{name}" in bank {where}'
-    if not isinstance(data, bytes):  # SQLite gives what it finds, whatever the column says
+    if not isinstance(data, bytes):  # SQLite returns what it finds, whatever the column's type
         raise BankError(f"{source} has lost its payload: restore the bank from a copy or learn the task again")
     context = Context.from_bytes(data, source=source)
     if context.name != name or stored_checksum(data) != checksum:
@@ -58,7 +67,7 @@ def context_of(name: str, checksum: str, data: object, where: str) -> Context:
 
 
 def entry_of(row: Any, where: str) -> Entry:
-    """A line of the list of contexts."""
+    """The list's record of one context."""
     try:
         return Entry(
             check_name(row.name),
@@ -68,7 +77,7 @@ def entry_of(row: Any, where: str) -> Entry:
             int(row.bytes),
             _classes_from_text(row.classes),
             str(row.checksum),
-            dict(json.loads(row.info)),
+            ContextInfo.from_stored(dict(json.loads(row.info))),
         )
     except Exception:
         raise BankError(f"bank {where} is damaged at task {row.name!r:.60}: restore it from a copy") from None

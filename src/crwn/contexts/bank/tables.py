@@ -1,4 +1,4 @@
-"""The bank's tables: what the list shows stands apart from what tasks learned, so listing reads no payloads."""
+"""The bank's tables. Payloads are in a table of their own, so that listing tasks does not read them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ metadata = MetaData()
 
 # Names are compared character by character on every database, so that pages and prefixes agree everywhere.
 _name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
-# SQLite makes only an INTEGER key the row's own address.
+# In SQLite only an INTEGER primary key is the row id itself.
 _number = BigInteger().with_variant(Integer, "sqlite")
 
 meta = Table("crwn_meta", metadata, Column("key", Text, primary_key=True), Column("value", Text, nullable=False))
 
 # One row. Every writer updates it first, so writers follow one another and changes are numbered in the order
-# in which they become visible; and counting a million tasks is reading one number.
+# in which they become visible; and counting a million tasks reads one row.
 counters = Table(
     "crwn_counters",
     metadata,
@@ -26,7 +26,7 @@ counters = Table(
     Column("tasks", _number, nullable=False),
 )
 
-# `sequence` is the number of the change that put the bytes.
+# `sequence` is the number of the change that stored the bytes.
 payloads = Table(
     "crwn_payloads",
     metadata,
@@ -49,7 +49,7 @@ contexts = Table(
     Index("crwn_contexts_name", "name", unique=True),
 )
 
-# Replaced versions, where they are kept.
+# Replaced versions, if they are kept.
 history = Table(
     "crwn_history",
     metadata,
@@ -59,7 +59,7 @@ history = Table(
     Column("sequence", _number, ForeignKey(payloads.c.sequence), nullable=False),
 )
 
-# Deleted tasks: others must hear of it, and a name that comes back must not repeat a version.
+# Deleted tasks: other processes must see the change, and a name that is used again must not repeat a version.
 forgotten = Table(
     "crwn_forgotten",
     metadata,

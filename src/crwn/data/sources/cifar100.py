@@ -1,4 +1,4 @@
-"""CIFAR-100: from the official binary archive (the other official one is a pickle, which we never read)."""
+"""CIFAR-100, read from the official binary archive (the other official archive is a pickle, which is never read)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from crwn.data.cache import temporary_folder
-from crwn.data.download import download
 from crwn.data.image_set import Array, Arrays
 from crwn.data.progress import Progress
+from crwn.data.sources.download import download
 from crwn.errors import DataError
 
 MEAN, STD = (0.491, 0.482, 0.447), (0.247, 0.243, 0.262)
@@ -23,6 +23,7 @@ ROW = 2 + 3 * 32 * 32  # superclass, class, then red, green and blue planes
 
 
 def fetch_cifar100(progress: Progress) -> Arrays:
+    """Download and read the official archive."""
     try:
         with temporary_folder("cifar100-download") as folder:
             archive = folder / "cifar-100-binary.tar.gz"
@@ -33,13 +34,13 @@ def fetch_cifar100(progress: Progress) -> Arrays:
 
 
 def read_archive(path: Path, *, source: str | None = None) -> Arrays:
-    """The official `cifar-100-binary.tar.gz`."""
+    """Read the official `cifar-100-binary.tar.gz`."""
     try:
         with tarfile.open(path, "r:gz") as archive:
             names = _member(archive, "fine_label_names.txt").decode("ascii").split()
             x_train, y_train = _rows(_member(archive, "train.bin"), "train.bin")
             x_test, y_test = _rows(_member(archive, "test.bin"), "test.bin")
-        with gzip.open(path) as whole:  # to its end, where the checksum is
+        with gzip.open(path) as whole:  # reads to the end, where gzip compares the checksum
             while whole.read(2**22):
                 pass
     except (tarfile.TarError, EOFError, OSError, KeyError, ValueError, zlib.error) as error:

@@ -1,4 +1,4 @@
-"""CIFAR-100's 20 superclasses of five classes each: which classes mean something alike."""
+"""The 20 superclasses of CIFAR-100, with five related classes each."""
 
 SUPERCLASSES: dict[str, tuple[str, ...]] = {
     "aquatic_mammals": ("beaver", "dolphin", "otter", "seal", "whale"),
@@ -27,7 +27,7 @@ SUPERCLASS_OF: dict[str, str] = {name: group for group, names in SUPERCLASSES.it
 
 
 def shared_superclasses(left: tuple[str, ...], right: tuple[str, ...]) -> int:
-    """How many pairs of a class from `left` and one from `right` belong to one superclass.
+    """Number of pairs of a class from `left` and one from `right` that have the same superclass.
 
     >>> shared_superclasses(("otter", "rose"), ("seal", "tulip", "bus"))
     2

@@ -1,4 +1,4 @@
-"""Digits: scikit-learn's 1,797 images of 8 x 8 pixels, which need no download."""
+"""Digits: the 1,797 images of 8 x 8 pixels that come with scikit-learn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MEAN, STD = (0.3053,), (0.3759,)
 
 
 def digits(progress: Progress) -> Arrays:
-    """The 16 grey levels stretched to 0...255; a fifth of every class is held out for tests."""
+    """The digits with their 16 grey levels scaled to 0...255; a fifth of every class is held out for testing."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()

@@ -1,4 +1,4 @@
-"""Getting files over the network: short timeouts, and never half a file."""
+"""Download files with a short timeout, and compare length and checksum."""
 
 from __future__ import annotations
 
@@ -14,22 +14,26 @@ from crwn.errors import DataError
 
 
 class UnreachableError(DataError):
-    """The network or a host on it cannot be reached, which says nothing about the data."""
+    """The network or a host cannot be reached; the data itself may be fine."""
 
 
-# A blocked network must not hold people up before the next way is tried.
-TIMEOUT = 8.0
+TIMEOUT = 8.0  # seconds; on a blocked network the next source is tried soon
 
 
 def download(url: str, target: Path, progress: Progress, *, md5: str | None = None) -> None:
-    """Save `url` to `target`; DataError when it stops early or sends something else, UnreachableError without it."""
+    """Save `url` to `target`.
+
+    Raises:
+        UnreachableError: the host cannot be reached.
+        DataError: the download ends early, or the MD5 checksum differs.
+    """
     digest = hashlib.md5(usedforsecurity=False)
     try:
-        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer, target.open("wb") as file:
-            length = answer.headers.get("Content-Length")
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as response, target.open("wb") as file:
+            length = response.headers.get("Content-Length")
             total = int(length) if length else None
             done = 0
-            while block := answer.read(1 << 18):
+            while block := response.read(1 << 18):
                 file.write(block)
                 digest.update(block)
                 done += len(block)

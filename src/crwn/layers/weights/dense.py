@@ -1,4 +1,4 @@
-"""Frozen weights kept as a matrix: Gaussian everywhere, or Gaussian patches of an image."""
+"""Frozen weights held as a matrix: Gaussian everywhere, or Gaussian in patches of an image."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.errors import ConfigError
-from crwn.products import modulated, modulated_narrow, one_for_all
-from crwn.weights.drawing import gaussian, integers
-from crwn.weights.frozen import FrozenWeights
+from crwn.layers.functional import is_shared, modulated_linear, modulated_linear_by_matrix
+from crwn.layers.weights.drawing import gaussian, integers
+from crwn.layers.weights.frozen import FrozenWeights
 
 # Smallest and largest side of a patch, in pixels: the best of those tried on Rotation-MNIST's held-out images.
 PATCH_SIDES = (7, 14)
@@ -36,19 +36,19 @@ class Gaussian(FrozenWeights):
     def multiplications(self) -> int:
         return self.in_features * self.out_features
 
-    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
         many = x.ndim > 1 and x.shape[-2] > 4 * self.out_features
-        if gain is not None and many and one_for_all(gain):
+        if gain is not None and many and is_shared(gain):
             # With few outputs and many rows the modulated matrix is smaller than the modulated rows.
-            return modulated_narrow(x, gain, self.weight)
-        return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight, spend=spend)
+            return modulated_linear_by_matrix(x, gain, self.weight)
+        return F.linear(x, self.weight) if gain is None else modulated_linear(x, gain, self.weight)
 
     def dense(self) -> Tensor:
         return self.weight.clone()
 
 
 class Patches(FrozenWeights):
-    """Every unit sees one random rectangle of a square image: Gaussian inside, zero outside.
+    """Every unit has one random rectangle of a square image: Gaussian weights inside, zero outside.
 
     Sides are uniform in 7..14 pixels and positions uniform in the image; the variance is `2 / pixels inside`.
     """
@@ -61,7 +61,7 @@ class Patches(FrozenWeights):
         if side * side != in_features or side < PATCH_SIDES[0]:
             raise ConfigError(
                 f"patches need square images of at least {PATCH_SIDES[0]} x {PATCH_SIDES[0]} pixels, "
-                f'got rows of {in_features} numbers: use "hadamard" or "gaussian"'
+                f'got rows of {in_features} features: use "hadamard" or "gaussian"'
             )
         drawn = integers(4 * out_features, seed=seed, name=f"patches:{name}", bits=32)
         inside = _rectangles(drawn.reshape(4, out_features), side)
@@ -74,15 +74,15 @@ class Patches(FrozenWeights):
     def multiplications(self) -> int:
         return self.in_features * self.out_features
 
-    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
-        return F.linear(x, self.weight) if gain is None else modulated(x, gain, self.weight, spend=spend)
+    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+        return F.linear(x, self.weight) if gain is None else modulated_linear(x, gain, self.weight)
 
     def dense(self) -> Tensor:
         return self.weight.clone()
 
 
 def _rectangles(drawn: npt.NDArray[np.uint32], side: int) -> npt.NDArray[np.bool_]:
-    """Which pixels of a `side x side` image each rectangle holds, `[rectangles, pixels]`, from four integers each."""
+    """Which pixels of a `side x side` image are in each rectangle, `[rectangles, pixels]`, from four integers each."""
     smallest, largest = PATCH_SIDES[0], min(PATCH_SIDES[1], side)
     shares = drawn.astype(np.float64) / 2**32
     size = np.floor(smallest + shares[:2] * (largest - smallest + 1))  # [2, rectangles]: height and width

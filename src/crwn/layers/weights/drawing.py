@@ -1,7 +1,7 @@
-"""Numbers made from a seed and a name, the same with every version of torch and on every machine.
+"""Random values made from a seed and a name, the same with every version of torch and on every machine.
 
-All of them start from integers of a Philox stream, which depend on neither torch's version nor the machine's
-instruction set; fingerprints are taken of those integers.
+All of them start from the integers of a Philox stream, which depend on neither the version of torch nor the
+instruction set of the machine. Fingerprints are computed from those integers.
 """
 
 from __future__ import annotations
@@ -18,10 +18,15 @@ import torch
 from torch import Tensor
 
 
+def _stream(name: str) -> np.random.Philox:
+    """The stream of random integers of this name."""
+    digest = hashlib.sha256(name.encode()).digest()
+    return np.random.Philox(key=np.frombuffer(digest[:16], dtype="<u8"))
+
+
 def integers(count: int, *, seed: int, name: str, bits: int = 16) -> npt.NDArray[Any]:
     """`count` uniform unsigned integers of 8, 16 or 32 bits that depend on seed and name alone."""
-    key = np.frombuffer(hashlib.sha256(f"crwn:{seed}:{name}".encode()).digest()[:16], dtype="<u8")
-    raw = np.random.Philox(key=key).random_raw(-(-count * bits // 64)).astype("<u8", copy=False)
+    raw = _stream(f"crwn:{seed}:{name}").random_raw(-(-count * bits // 64)).astype("<u8", copy=False)
     return raw.view(f"<u{bits // 8}")[:count]
 
 
@@ -47,3 +52,8 @@ def uniform(shape: tuple[int, ...], *, seed: int, name: str, bound: float) -> Te
     drawn = integers(math.prod(shape), seed=seed, name=name, bits=32)
     values = (drawn.astype(np.float64) + 0.5) / 2**31 - 1.0
     return torch.from_numpy((values * bound).astype(np.float32).reshape(shape))
+
+
+def named_generator(*key: object) -> np.random.Generator:
+    """A random generator that depends on these names and numbers alone, in any process and on any machine."""
+    return np.random.Generator(_stream("\x1f".join(str(part) for part in key)))

@@ -1,4 +1,4 @@
-"""What all kinds of frozen weights have in common."""
+"""The base class of all kinds of frozen weights."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class FrozenWeights(nn.Module):
     """A frozen matrix R `[out, in]` that is made from a seed, applied to rows, and never stored.
 
     Called with `gain`, it computes `R @ (gain * x)`, the superposition form of the modulation; a gain `[rows, in]`
-    gives every row its own. With `spend` the gain's memory may be written over.
+    gives every row its own.
     """
 
     fingerprint: str
@@ -27,15 +27,15 @@ class FrozenWeights(nn.Module):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes that R takes while the model is in memory."""
+        """The size of R in memory."""
         return sum(buffer.nbytes for buffer in self.buffers())
 
     @property
     def multiplications(self) -> int:
-        """Multiplications that one row costs."""
+        """The number of multiplications per row."""
         raise NotImplementedError
 
-    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
         raise NotImplementedError
 
     def dense(self) -> Tensor:

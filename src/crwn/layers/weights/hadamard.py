@@ -1,4 +1,4 @@
-"""Frozen weights of random signs and Hadamard matrices, which are never built."""
+"""Frozen weights made of random signs and Hadamard matrices, which are multiplied with but never built."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from crwn.weights.drawing import integers
-from crwn.weights.frozen import FrozenWeights
+from crwn.layers.weights.drawing import integers
+from crwn.layers.weights.frozen import FrozenWeights
 
 
 class Hadamard(FrozenWeights):
     """Blocks of `c * H * D_b`: H orthonormal Hadamard of the next power of two n, D_b random signs of block b.
 
-    Inputs are padded with zeros to n; `ceil(out / n)` blocks stand side by side and are cut to `out`;
+    Inputs are padded with zeros to n; the outputs of `ceil(out / n)` blocks are concatenated and cut to `out`;
     `c = sqrt(2 n / in)` gives R's entries the size of the Gaussian's. H is never built: it is the Kronecker product
     of two small Hadamard matrices, three from 4096 on, and a row as a `p x q` matrix X gives `H x = H_p X H_q`.
     """
@@ -37,7 +37,7 @@ class Hadamard(FrozenWeights):
         self.register_buffer("signs", signs, persistent=False)
         self._folds = _folds(self.size)
         factors = [hadamard_matrix(fold) for fold in self._folds]
-        # c goes into one factor, so that the product needs no scaling of its own.
+        # c is part of one factor, so that the product needs no separate scaling.
         self.register_buffer("left", factors[0] * math.sqrt(2 * self.size / in_features), persistent=False)
         self.register_buffer("middle", factors[1] if len(factors) == 3 else None, persistent=False)
         self.register_buffer("right", factors[-1], persistent=False)
@@ -46,7 +46,7 @@ class Hadamard(FrozenWeights):
     def multiplications(self) -> int:
         return self.blocks * (self.in_features + self.size * sum(self._folds))
 
-    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
         scale = self.signs if gain is None else self.signs * gain.unsqueeze(-2)  # [blocks, in]
         spread = x.unsqueeze(-2) * scale  # [..., blocks, in]
         if self.size > self.in_features:

@@ -1,4 +1,4 @@
-"""The fly's encoder: sparse, binary, kept as the list of its connections."""
+"""The fly's encoder: sparse and binary, held as the list of its connections."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.errors import ConfigError
-from crwn.weights.drawing import integers
-from crwn.weights.frozen import FrozenWeights
+from crwn.layers.weights.drawing import integers
+from crwn.layers.weights.frozen import FrozenWeights
 
 
 class _BagSum(torch.autograd.Function):
-    """Sums of chosen inputs per hidden node, without gradient; stacked tasks are folded into rows."""
+    """Sums of chosen inputs per hidden node, without gradient; stacked tasks become more rows."""
 
     @staticmethod
     def forward(x: Tensor, chosen: Tensor) -> Tensor:
@@ -71,7 +71,7 @@ class SparseBinary(FrozenWeights):
     def multiplications(self) -> int:
         return self.out_features * self.inputs_per_node
 
-    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
+    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
         return _bag_sum(x if gain is None else x * gain, self.chosen)
 
     def dense(self) -> Tensor:

@@ -1,4 +1,4 @@
-"""Which task are these rows from? SupSup's own answer: superpose all masks, and ask the entropy which one to keep."""
+"""SupSup's task inference: superpose the masks of all tasks and follow the gradient of the output entropy."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.errors import ModelError
-from crwn.methods.networks import Masked
-from crwn.methods.supsup import SupSup
+from crwn.methods.supsup.supsup import SupSup, SupSupLinear
 from crwn.scenarios import Task
 
 
 class SuperposedMasks:
-    """The masks of many tasks over one fully connected SupSup network, each with a share of the mixture.
+    """`y = (W ⊙ sum_k a_k mask_k) x` in every layer, with a coefficient a_k for every task.
 
-    A task whose share is worth raising is one along which the mixture's output entropy falls fastest.
+    The inferred task is the one whose coefficient lowers the mean output entropy of the rows fastest.
+
+    Args:
+        method: SupSup with a fully connected network that has learned the tasks.
+        tasks: the candidates.
+
+    Raises:
+        ModelError: the network has no fully connected masked layers, or there are no tasks.
     """
 
     def __init__(self, method: SupSup, tasks: Sequence[Task]) -> None:
-        layers = [(name, layer) for name, layer in method.model.named_modules() if isinstance(layer, Masked)]
+        layers = [(name, layer) for name, layer in method.model.named_modules() if isinstance(layer, SupSupLinear)]
         if not layers or not tasks:
             raise ModelError("superposed masks need a fully connected SupSup network and at least one learned task")
         contexts = [method.context(task) for task in tasks]
@@ -33,24 +39,24 @@ class SuperposedMasks:
         ]
 
     def one_shot(self, x: Tensor) -> str:
-        """One gradient with equal shares, and the task it favours most."""
-        shares = torch.full((len(self.names),), 1 / len(self.names))
-        return self.names[int(self.slopes(x, shares).argmin())]
+        """The task with the steepest slope when all coefficients are equal."""
+        coefficients = torch.full((len(self.names),), 1 / len(self.names))
+        return self.names[int(self.slopes(x, coefficients).argmin())]
 
     def binary(self, x: Tensor) -> str:
-        """A gradient, the better half of the tasks, a gradient among those, and so on until one is left."""
+        """The task that is left after the half of the tasks with the higher slopes is dropped again and again."""
         left = torch.arange(len(self.names))
         while len(left) > 1:
-            shares = torch.zeros(len(self.names))
-            shares[left] = 1 / len(left)
-            order = self.slopes(x, shares)[left].argsort()
+            coefficients = torch.zeros(len(self.names))
+            coefficients[left] = 1 / len(left)
+            order = self.slopes(x, coefficients)[left].argsort()
             left = left[order[: (len(left) + 1) // 2]]
         return self.names[int(left[0])]
 
-    def slopes(self, x: Tensor, shares: Tensor) -> Tensor:
-        """How the mean output entropy of the rows changes with every task's share, `[tasks]`."""
+    def slopes(self, x: Tensor, coefficients: Tensor) -> Tensor:
+        """Derivatives of the mean output entropy of the rows with respect to the coefficients, `[tasks]`."""
         mixed = [
-            (weight * torch.tensordot(shares, masks, dims=1)).requires_grad_()
+            (weight * torch.tensordot(coefficients, masks, dims=1)).requires_grad_()
             for weight, masks in zip(self.weights, self.masks, strict=True)
         ]
         hidden = x

@@ -1,4 +1,4 @@
-"""What a module of one's own must be like to learn tasks, with one clear line where it is not."""
+"""Checks that a custom module can learn tasks, with errors that name the cause."""
 
 from __future__ import annotations
 
@@ -10,47 +10,44 @@ from torch import Tensor, nn
 
 from crwn.errors import CRWNError, DataError, ModelError
 from crwn.layers import context_names, context_tensors
+from crwn.models.convert.conversion import converted
 
 WRONG_SHAPE = (
     "Given groups",
     "shapes cannot be multiplied",
     "The size of tensor a",
+    "Expected size for first two dimensions",  # of a stack
     "normalized_shape",
     "expected input",
 )
 WRONG_TYPE = ("type", "Half", "Double", "BFloat16")
 
 
-def converted(model: nn.Module) -> bool:
-    """Whether a module is somebody's own, made ready by `neuromodulate`."""
-    return hasattr(model, "crwn_description")
-
-
 @contextmanager
 def readable_errors(model: nn.Module, batch: Tensor) -> Iterator[None]:
-    """What goes wrong when a batch of rows meets a module that is not made for them, in our words."""
+    """Turn errors of a forward pass into ones that name the rows, the module and what to do."""
     rows, shape = len(batch), tuple(batch.shape[1:])
     try:
         yield
     except CRWNError:
         raise
     except Exception as error:
-        said = (str(error).splitlines() or [""])[0]
-        if "more than 1 value per channel" in said:
+        message = (str(error).splitlines() or [""])[0]
+        if "more than 1 value per channel" in message:
             why = f"batch norm needs more than one row in a batch, got {rows}"
             raise DataError(f"{why}: give more rows, or a larger batch_size") from None
         kinds = {value.dtype for value in model.parameters() if value.is_floating_point()} - {torch.float32}
-        if kinds and any(sign in said for sign in WRONG_TYPE):
+        if kinds and any(sign in message for sign in WRONG_TYPE):
             raise ModelError(_computes_in(kinds.pop())) from None
-        if any(sign in said for sign in WRONG_SHAPE):
-            raise DataError(f"rows of shape {shape} do not fit the module: {said}") from None
+        if any(sign in message for sign in WRONG_SHAPE):
+            raise DataError(f"rows of shape {shape} do not fit the module: {message}") from None
         if not converted(model):
             raise
-        raise ModelError(f"the module fails on rows of shape {shape}: {type(error).__name__}: {said}") from error
+        raise ModelError(f"the module fails on rows of shape {shape}: {type(error).__name__}: {message}") from error
 
 
-def check_kind(model: nn.Module) -> None:
-    """Contexts are float32: a module whose learned numbers are of another kind cannot take them."""
+def check_dtype(model: nn.Module) -> None:
+    """Raise `ModelError` unless the context of a module is float32, as all stored contexts are."""
     for value in context_tensors(model).values():
         if value.dtype != torch.float32:
             raise ModelError(_computes_in(value.dtype))
@@ -62,7 +59,7 @@ def _computes_in(kind: torch.dtype) -> str:
 
 
 def check_logits(logits: object, rows: int, classes: int) -> None:
-    """A module answers with `[rows, classes]` numbers, or more than a task has classes."""
+    """Raise `ModelError` unless the outputs are one tensor `[rows, classes]`, or wider."""
     wanted = f"a module must return one tensor [rows, classes], here [{rows}, {classes}] or wider"
     if not isinstance(logits, Tensor):
         raise ModelError(f"{wanted}, this one returns {type(logits).__name__}: wrap it")
@@ -71,11 +68,11 @@ def check_logits(logits: object, rows: int, classes: int) -> None:
 
 
 def check_unchanged(model: nn.Module, work: nn.Module) -> None:
-    """Refuse a module that wrote into its own tensors while it learned: such state would be nobody's.
+    """Raise `ModelError` where a module wrote into its own tensors while it learned: no task would keep that state.
 
     Args:
         model: the module as it was.
-        work: the replica that has learned.
+        work: the replica that was trained.
     """
     context = set(context_names(model))
     for kind, before, after in (
@@ -85,7 +82,7 @@ def check_unchanged(model: nn.Module, work: nn.Module) -> None:
         for name, value in after:
             if name not in before:
                 raise ModelError(f'the module makes its {kind} "{name}" while it computes: make it in __init__')
-            counts = not (value.is_floating_point() or value.is_complex())  # counters do not change an answer
+            counts = not (value.is_floating_point() or value.is_complex())  # counters do not change the outputs
             if name in context or counts or _same(value, before[name]):
                 continue
             raise ModelError(

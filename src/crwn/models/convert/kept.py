@@ -1,4 +1,4 @@
-"""The frozen values of a converted module: what the seed does not make again is stored once, with a checksum."""
+"""The frozen values of a converted module: those that the seed does not make again are stored once, with a checksum."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
-from crwn.convert.layers import ConvertedLinear, WeightModulation
 from crwn.errors import ModelError
 from crwn.layers import Modulated
+from crwn.models.convert.conversion import conversion_of, converted
+from crwn.models.convert.layers import ConvertedLinear, WeightModulation
 
 
 def kept_weights(module: nn.Module) -> dict[str, Tensor]:
-    """What has to be stored once with a converted module: every frozen value that the seed does not make again."""
-    return frozen_values(module) if hasattr(module, "crwn_description") else {}
+    """The values to store once with a module: of a converted one, every frozen value that the seed does not make."""
+    return frozen_values(module) if converted(module) else {}
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
-    """SHA-256 over names, kinds and values."""
+    """SHA-256 over names, dtypes, shapes and values."""
     digest = hashlib.sha256()
     for name in sorted(tensors):
         value = tensors[name].detach().cpu().contiguous()
@@ -44,30 +45,31 @@ def modulated_weights(module: nn.Module) -> Iterator[tuple[str, Modulated, Tenso
 
 
 def frozen_values(module: nn.Module) -> dict[str, Tensor]:
-    """All values a conversion left in place, by their names before it; those that come from the seed are left out."""
-    made: set[str] = set(getattr(module, "crwn_made", ()))
+    """All values that a conversion froze, by their names before it, without those that come from the seed."""
+    made = set(conversion_of(module).crwn_made)
     return {name: value.detach() for name, value in _all_values(module).items() if name not in made}
 
 
 def _all_values(module: nn.Module) -> dict[str, Tensor]:
     values = {name: value for name, _, value in modulated_weights(module)}
-    ours = {id(value) for value in values.values()}
+    excluded = {id(value) for value in values.values()}
     for part in module.modules():
         if isinstance(part, Modulated):
-            ours |= {id(part.v), id(part.alpha)}
+            excluded |= {id(part.v), id(part.alpha)}
     # Every tensor once, whatever shares it, and also buffers that a state dict leaves out: they may be random.
     others = (*module.named_parameters(), *module.named_buffers())
-    return values | {name: value for name, value in others if id(value) not in ours}
+    return values | {name: value for name, value in others if id(value) not in excluded}
 
 
-def put_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Put stored values in their places again.
+def load_kept_weights(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy stored values into a converted module.
 
     Raises:
         ModelError: names or shapes are not those of the module.
     """
-    # What somebody changed after the conversion is stored too, although the seed would make it, as it was.
-    module.crwn_made = sorted(set(getattr(module, "crwn_made", ())) - tensors.keys())  # type: ignore[assignment]
+    # Values that the seed makes are among the stored ones where they were changed after the conversion.
+    info = conversion_of(module)
+    info.crwn_made = sorted(set(info.crwn_made) - tensors.keys())
     places = frozen_values(module)
     if places.keys() != tensors.keys():
         odd = sorted(places.keys() ^ tensors.keys())
@@ -80,35 +82,34 @@ def put_back(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
                 f"here {tuple(places[name].shape)}: use the same code"
             )
         places[name].copy_(value)
-    stamp(module)
+    update_fingerprints(module)
 
 
-def remember(module: nn.Module) -> None:
-    """Note what the values made from the seed are, to see later whether somebody changed them."""
-    module.crwn_sums = _sums_of_made(module)  # type: ignore[assignment]
+def record_checksums(module: nn.Module) -> None:
+    """Store checksums of the values made from the seed, to see later whether they were changed."""
+    conversion_of(module).crwn_sums = _sums_of_made(module)
 
 
 def _sums_of_made(module: nn.Module) -> dict[str, str]:
-    made: set[str] = set(getattr(module, "crwn_made", ()))
+    made = set(conversion_of(module).crwn_made)
     values = _all_values(module)
     return {name: checksum({name: values[name]}) for name in made & values.keys()}
 
 
-def stamp(module: nn.Module) -> None:
-    """Take fingerprints of what is kept, so that a module with other kept values is told apart.
+def update_fingerprints(module: nn.Module) -> None:
+    """Compute the fingerprints of the kept values of a converted module, so that modules with other values differ.
 
-    Values that the seed made and somebody changed since are kept from now on.
+    Values that the seed made and that were changed since count as kept from now on.
     """
+    info = conversion_of(module)
     sums = _sums_of_made(module)
-    changed = {name for name, known in getattr(module, "crwn_sums", {}).items() if sums.get(name, known) != known}
-    made = set(getattr(module, "crwn_made", ())) - changed
-    module.crwn_made = sorted(made)  # type: ignore[assignment]
+    changed = {name for name, known in info.crwn_sums.items() if sums.get(name, known) != known}
+    made = set(info.crwn_made) - changed
+    info.crwn_made = sorted(made)
     for name, modulation, value in modulated_weights(module):
         if name not in made:
             found = checksum({"weight": value})
             owner = modulation.frozen if isinstance(modulation, ConvertedLinear) else modulation
             owner.fingerprint = found
     kept = frozen_values(module)
-    description = dict(getattr(module, "crwn_description", {}))
-    description["kept"] = checksum(kept) if kept else None
-    module.crwn_description = description  # type: ignore[assignment]
+    info.crwn_description = {**info.crwn_description, "kept": checksum(kept) if kept else None}

@@ -1,22 +1,23 @@
-"""What modulated modules are made of: parametrized weights and fast linear layers."""
+"""The layers of converted modules: modulated parametrizations of weights, and a faster linear layer."""
 
 from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 
-from crwn import weights as frozen_weights
 from crwn.layers import Modulated, ModulatedLinear
+from crwn.layers import weights as frozen_weights
 
 
 class WeightModulation(Modulated):
     """`R -> alpha * R ⊙ v` as a parametrization of any weight: `v` has R's shape without the first dimension.
 
     Args:
-        weight: the weight as it is; it tells the shape.
+        weight: the weight before it is modulated; only its shape is used.
         parts: fused projections stacked in the first dimension (three in attention), each with a `v` of its own.
-        kind: what the report calls the layer.
+        kind: the name of the layer in the report.
     """
 
     def __init__(
@@ -27,12 +28,12 @@ class WeightModulation(Modulated):
         super().__init__(shape, math.prod(inner), seed=seed, name=name, modulation=modulation, start=start)
         self.parts = parts
         self.kind = kind
-        self.numbers = weight.numel()
+        self.frozen_count = weight.numel()
         self.fingerprint = ""
 
     @property
-    def frozen_numbers(self) -> int:
-        return self.numbers
+    def frozen_parameters(self) -> int:
+        return self.frozen_count
 
     def forward(self, weight: Tensor) -> Tensor:
         if self.parts == 1:
@@ -42,9 +43,9 @@ class WeightModulation(Modulated):
 
 
 class ConvertedLinear(ModulatedLinear, nn.Linear):
-    """A modulated linear layer in the place of an `nn.Linear`: with its bias, and its weight for those who read it.
+    """A modulated linear layer in place of an `nn.Linear`, with its bias and a readable `weight`.
 
-    It is an `nn.Linear` to those who ask: modules treat their layers by their kinds.
+    It is a subclass of `nn.Linear` because modules may test the types of their layers.
     """
 
     kind = "Linear"
@@ -57,13 +58,20 @@ class ConvertedLinear(ModulatedLinear, nn.Linear):
         self.out_features = layer.out_features
         self.register_parameter("bias", layer.bias)
 
+    @torch.no_grad()
+    def to_plain(self) -> nn.Linear:
+        plain = super().to_plain()
+        if self.bias is not None:
+            plain.bias = nn.Parameter(self.bias.clone())
+        return plain
+
     @property
     def weight(self) -> Tensor:  # type: ignore[override]
         """The modulated weight `[out, in]`."""
         return self.frozen.dense() * self.gain
 
-    def forward(self, x: Tensor, gain: Tensor | None = None, *, spend: bool = False) -> Tensor:
-        out = super().forward(x, gain, spend=spend)
+    def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
+        out = super().forward(x, gain)
         return out if self.bias is None else out + self.bias
 
 

@@ -1,4 +1,4 @@
-"""Any `nn.Module`, neuromodulated: its weights frozen, and `v` and `alpha` in front of them learned by every task."""
+"""Conversion of any `nn.Module`: its weights are frozen, and every task learns `v` and `alpha` that modulate them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.utils import parametrize
 
-from crwn import weights as frozen_weights
-from crwn.convert.kept import checksum, remember, stamp
-from crwn.convert.layers import ConvertedLinear, WeightModulation, random_weight
-from crwn.convert.report import report
-from crwn.convert.targets import (
+from crwn.errors import ConfigError, ModelError
+from crwn.layers import MODULATIONS
+from crwn.layers import weights as frozen_weights
+from crwn.models.convert.kept import checksum, record_checksums, update_fingerprints
+from crwn.models.convert.layers import ConvertedLinear, WeightModulation, random_weight
+from crwn.models.convert.report import report
+from crwn.models.convert.targets import (
     EMBEDDINGS,
     NORMS,
     Chosen,
@@ -31,13 +33,11 @@ from crwn.convert.targets import (
     fits_layer,
     held_elsewhere,
 )
-from crwn.errors import ConfigError, ModelError
-from crwn.layers import MODULATIONS
 
 LEARNABLE = ("bias", "norm", "embedding")
 METHODS = ("auto", "parametrize", "layers")
 WEIGHTS = ("random", "keep")
-# These read their layers' weights themselves instead of calling the layers.
+# These read the weights of their layers instead of calling the layers.
 READERS = (nn.MultiheadAttention, nn.TransformerEncoderLayer)
 
 
@@ -56,20 +56,20 @@ def neuromodulate(
     """A copy of the module whose Linear, Conv1d, Conv2d and attention weights R become `alpha * R ⊙ v`.
 
     A task learns `v` and `alpha` of every such layer; running statistics of normalisation layers are part of its
-    context; everything else is frozen. `result.crwn_report` prints what was done to every layer, and
-    `result.crwn_description` is what tells this conversion from another.
+    context; everything else is frozen. `result.crwn_report` is a table of the layers, and `result.crwn_description`
+    identifies this conversion.
 
     Args:
         weights: "random" makes the frozen weights from the seed, resets their biases and the gains of normalisation
-            layers, and draws embeddings from the seed; "keep" freezes the module's own, for pretrained backbones.
+            layers, and draws embeddings from the seed; "keep" freezes the module's weights, for pretrained backbones.
         include, exclude: names (patterns like "encoder.*" allowed) or types of layers to modulate, or not to; what
             is not modulated keeps weights and biases, and so do normalisation and embedding layers that are excluded.
         learn: what else a task learns: "bias", "norm" (gains and biases of normalisation layers), "embedding".
-        method: "parametrize" modulates weights in place, "layers" puts faster layers of our own in the place of
-            Linear layers; "auto" does that where nothing but the layer itself reads its weight.
+        method: "parametrize" modulates weights in place, "layers" replaces Linear layers by faster
+            ones; "auto" does that where nothing but the layer itself reads its weight.
         modulation: "both", "local" (no alpha) or "global" (no v).
-        start: where `v` starts: "uniform" (usual for random weights) or "ones" (usual for kept ones: the module
-            starts as it was).
+        start: where `v` starts: "uniform" (the default for random weights) or "ones" (the default for kept ones: the
+            outputs start as they were).
 
     Raises:
         ConfigError: a setting that is not allowed, or a name or type that fits no layer.
@@ -105,14 +105,14 @@ def neuromodulate(
     made: set[str] = set()
     if weights == "random":
         made |= _reset(work, seed, targets, exclude or ())
-    _release(work, learn)
+    _unfreeze(work, learn)
     held = held_elsewhere(work)
     for target in targets:
         _modulate(work, target, weights, method, held, seed=seed, modulation=modulation, start=begin)
         if weights == "random":
             made.add(target.name)
     described = {
-        "class": type(module).__qualname__,  # not its file: a script's module is imported by the next one
+        "class": type(module).__qualname__,  # without its module: a class of a script may be imported later
         "seed": seed,
         "weights": weights,
         "modulated": [target.name for target in targets],
@@ -121,12 +121,12 @@ def neuromodulate(
         "start": begin,
         "structure": structure,
     }
-    extras: Any = work
-    extras.crwn_made = sorted(made)
-    extras.crwn_description = described
-    extras.crwn_report = report(work, skipped)
-    remember(work)
-    stamp(work)
+    added: Any = work
+    added.crwn_made = sorted(made)
+    added.crwn_description = described
+    added.crwn_report = report(work, skipped)
+    record_checksums(work)
+    update_fingerprints(work)
     return work
 
 
@@ -143,7 +143,7 @@ def _check_choice(name: str, value: str, choices: Sequence[str]) -> None:
 
 @torch.no_grad()
 def _reset(module: nn.Module, seed: int, targets: Sequence[Target], exclude: Chosen) -> set[str]:
-    """Give biases, gains, statistics and embeddings values that need no storage; their names."""
+    """Set biases, gains, statistics and embeddings to values that need no storage; return their names."""
     made = set()
     owners = {id(target.owner) for target in targets}
     for name, part in module.named_modules():
@@ -161,16 +161,15 @@ def _reset(module: nn.Module, seed: int, targets: Sequence[Target], exclude: Cho
             if part.padding_idx is not None:
                 part.weight[part.padding_idx] = 0.0
             made.add(f"{prefix}weight")
-        for attribute, value in values.items():
-            tensor = getattr(part, attribute, None)
-            if isinstance(tensor, Tensor):
-                tensor.fill_(value)
-                made.add(f"{prefix}{attribute}")
+        own = dict(part.named_parameters(recurse=False)) | dict(part.named_buffers(recurse=False))
+        for attribute in values.keys() & own.keys():
+            own[attribute].fill_(values[attribute])
+            made.add(f"{prefix}{attribute}")
     return made
 
 
-def _release(module: nn.Module, learn: Sequence[str]) -> None:
-    """Let a task learn what is asked for, and drop batch counters: all state of a norm layer is the task's."""
+def _unfreeze(module: nn.Module, learn: Sequence[str]) -> None:
+    """Make what a task also learns trainable, and remove batch counters: all state of a norm belongs to the task."""
     for part in module.modules():
         kind = "norm" if isinstance(part, NORMS) else "embedding" if isinstance(part, EMBEDDINGS) else "bias"
         for attribute, parameter in part.named_parameters(recurse=False):
@@ -220,9 +219,9 @@ def _structure(module: nn.Module) -> str:
     lines = []
     for name, part in module.named_modules():
         shapes = {key: tuple(value.shape) for key, value in part.named_parameters(recurse=False)}
-        settings = {key: _told(value) for key, value in sorted(vars(part).items()) if _is_setting(key)}
-        told = {key: value for key, value in settings.items() if value is not None}
-        lines.append(f"{name}:{type(part).__qualname__}:{part.extra_repr()}:{shapes}:{told}")
+        settings = {key: _as_text(value) for key, value in sorted(vars(part).items()) if _is_setting(key)}
+        known = {key: value for key, value in settings.items() if value is not None}
+        lines.append(f"{name}:{type(part).__qualname__}:{part.extra_repr()}:{shapes}:{known}")
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -230,16 +229,16 @@ def _is_setting(name: str) -> bool:
     return not name.startswith("_") and name not in ("training", "device", "classes", "input_shape", "suggested_rate")
 
 
-def _told(value: object) -> str | None:
-    """What tells a setting from another; None where nothing does in every process alike."""
-    if isinstance(value, Tensor | np.ndarray):  # neither parameter nor buffer: nothing else keeps an eye on it
+def _as_text(value: object) -> str | None:
+    """A setting as text that is the same in every process; None where there is no such text."""
+    if isinstance(value, Tensor | np.ndarray):  # neither parameter nor buffer: no checksum covers it
         return checksum({"": torch.as_tensor(value)})
     if isinstance(value, str):
-        return None if "/" in value or "\\" in value else repr(value)  # places differ between machines
+        return None if "/" in value or "\\" in value else repr(value)  # paths differ between machines
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if isinstance(value, tuple | list):
-        parts = [_told(one) for one in value]
+        parts = [_as_text(one) for one in value]
         return None if None in parts else f"[{', '.join(map(str, parts))}]"
     if callable(value) and not isinstance(value, nn.Module):
         return getattr(value, "__qualname__", None)

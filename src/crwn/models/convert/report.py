@@ -9,8 +9,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.utils import parametrize
 
-from crwn.convert.layers import ConvertedLinear, WeightModulation
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
+from crwn.models.convert.layers import ConvertedLinear, WeightModulation
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class Report:
         kind_width = max(len(row.kind) for row in rows)
         lines = [f"{'layer':<{width}}  {'kind':<{kind_width}}  {'frozen':>12}  {'learned':>9}"]
         for row in rows:
-            numbers = f"{row.frozen:>12,}  {row.learned:>9,}"
-            lines.append(f"{row.layer:<{width}}  {row.kind:<{kind_width}}  {numbers}  {row.note}".rstrip())
+            counts = f"{row.frozen:>12,}  {row.learned:>9,}"
+            lines.append(f"{row.layer:<{width}}  {row.kind:<{kind_width}}  {counts}  {row.note}".rstrip())
         return "\n".join(lines)
 
 
@@ -59,16 +59,16 @@ def report(module: nn.Module, skipped: dict[str, str]) -> Report:
         learned = sum(value.numel() for _, value in own if value.requires_grad)
         kind, note = type(part).__name__, skipped.get(name, "")
         if isinstance(part, ConvertedLinear):
-            kind, frozen = part.kind, frozen + part.frozen_numbers
+            kind, frozen = part.kind, frozen + part.frozen_parameters
         elif parametrize.is_parametrized(part):
             chains: Any = part.parametrizations
             kinds = [chain[0].kind for chain in chains.values() if isinstance(chain[0], WeightModulation)]
             kind = ", ".join([*kinds[:1], *(more.removeprefix("attention ") for more in kinds[1:])]) or kind
             for chain in chains.values():
                 if isinstance(chain[0], WeightModulation):
-                    frozen += chain[0].frozen_numbers
-                    learned += learned_numbers(chain)
-                else:  # of the module's own
+                    frozen += chain[0].frozen_parameters
+                    learned += learned_parameters(chain)
+                else:  # a parametrization that the module had before
                     frozen += sum(value.numel() for value in chain.parameters())
         elif isinstance(part, _NormBase) and part.running_mean is not None:
             note = f"{2 * part.running_mean.numel():,} statistics kept with every task"

@@ -1,4 +1,4 @@
-"""Which weights of a module are modulated, and which cannot be."""
+"""The weights of a module that are modulated, and those that cannot be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from types import FunctionType, ModuleType
+from types import FunctionType, MethodType, ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -43,12 +43,11 @@ class Target:
 
     @property
     def weight(self) -> nn.Parameter:
-        found: nn.Parameter = getattr(self.owner, self.tensor)
-        return found
+        return self.owner.get_parameter(self.tensor)
 
 
 def as_patterns(what: str, given: Chosen | str | type[nn.Module] | None) -> Chosen | None:
-    """Names and types as a list; one of them may be given alone."""
+    """Names and types as a list, from a list or a single one."""
     if given is None:
         return None
     if not isinstance(given, str | type | Sequence | Set):
@@ -90,7 +89,7 @@ def find_targets(module: nn.Module, include: Chosen | None, exclude: Chosen | No
 
 
 def leaves_alone(module: nn.Module, pattern: str | type[nn.Module]) -> bool:
-    """Whether the pattern is of a normalisation or embedding layer, which can be kept as it is."""
+    """Whether the pattern matches a normalization or embedding layer, which can be left as it is."""
     return any(fits_layer(name, part, pattern) for name, part in module.named_modules() if isinstance(part, KEPT))
 
 
@@ -120,7 +119,7 @@ def _candidates(module: nn.Module) -> Iterator[Target]:
 
 
 def held_elsewhere(module: nn.Module) -> set[int]:
-    """Ids of layers that cannot be put out of their places: with hooks, or held somewhere else besides."""
+    """Ids of layers that cannot be replaced: they have hooks, or something else than their parent refers to them."""
     found = set()
     for part in module.modules():
         if part._forward_hooks or part._forward_pre_hooks or part._backward_hooks or part._backward_pre_hooks:
@@ -133,15 +132,15 @@ def held_elsewhere(module: nn.Module) -> set[int]:
 def _layers_in(value: object, depth: int) -> Iterator[nn.Module]:
     if isinstance(value, nn.Module):
         yield value
-    elif isinstance(holder := getattr(value, "__self__", None), nn.Module):  # a bound method
-        yield holder
+    elif isinstance(value, MethodType) and isinstance(value.__self__, nn.Module):
+        yield value.__self__
     elif depth:
         for one in _inside(value):
             yield from _layers_in(one, depth - 1)
 
 
 def _inside(value: object) -> Iterable[object]:
-    """What a thing that is no layer holds, where layers can be among it."""
+    """The objects that an object refers to, where layers can be among them."""
     if isinstance(value, Mapping):
         return value.values()
     if isinstance(value, list | tuple | set | frozenset | deque):
@@ -149,28 +148,28 @@ def _inside(value: object) -> Iterable[object]:
     if isinstance(value, partial):
         return value.func, *value.args, *value.keywords.values()
     if isinstance(value, FunctionType):
-        return _called_from_outside(value)
+        return _captured(value)
     if isinstance(value, Tensor | type | ModuleType | str | bytes):
         return ()
     return getattr(value, "__dict__", {}).values()
 
 
-def _called_from_outside(function: FunctionType) -> list[object]:
-    """What a function brings with it from where it was made."""
+def _captured(function: FunctionType) -> list[object]:
+    """The objects in the closure and the defaults of a function."""
     cells = []
     for cell in function.__closure__ or ():
-        with suppress(ValueError):  # a cell that is empty still
+        with suppress(ValueError):  # a cell that is still empty
             cells.append(cell.cell_contents)
     return [*cells, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
 
 
 def _check_functions(name: str, part: nn.Module) -> None:
-    """Functions are not copied with a module: one that brings a layer would go on calling the original."""
+    """Raise where a function captures a layer: functions are not copied with a module and would call the original."""
     own = [value for key, value in vars(part).items() if key not in ("_modules", "_parameters", "_buffers")]
     waiting = [(value, 5) for value in own]
     while waiting:
         value, depth = waiting.pop()
-        if isinstance(value, FunctionType) and any(isinstance(one, nn.Module) for one in _called_from_outside(value)):
+        if isinstance(value, FunctionType) and any(isinstance(one, nn.Module) for one in _captured(value)):
             raise ModelError(
                 f'"{name or type(part).__name__}" holds a function that calls a layer from outside (a lambda?), which '
                 "no copy of the module could change: make it a method"
@@ -180,7 +179,7 @@ def _check_functions(name: str, part: nn.Module) -> None:
 
 
 def check_whole(module: nn.Module) -> None:
-    """Refuse, by name, what cannot be converted."""
+    """Raise for what cannot be converted, with its name."""
     if not isinstance(module, nn.Module):
         raise ConfigError(f"neuromodulate takes an nn.Module, got {module!r:.60}")
     if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
@@ -189,7 +188,7 @@ def check_whole(module: nn.Module) -> None:
         )
     for name, part in module.named_modules():
         if isinstance(part, torch.jit.ScriptModule):
-            raise ModelError(f'layer "{name}" is a TorchScript module, which nobody can look into: give its source')
+            raise ModelError(f'layer "{name}" is a TorchScript module, which cannot be converted: give its source')
         if isinstance(part, EMBEDDINGS) and part.max_norm is not None:
             raise ModelError(f'layer "{name}" rewrites its weights when it is used (max_norm): set max_norm = None')
         if isinstance(part, EMBEDDINGS) and part.sparse:
@@ -226,7 +225,7 @@ def check_untied(module: nn.Module, targets: list[Target]) -> None:
 
 
 def cannot(module: nn.Module) -> dict[str, str]:
-    """Layers with weights that stay frozen as they are, and why."""
+    """Layers whose weights cannot be modulated and stay as they are, with the reason."""
     reasons = {}
     for name, part in module.named_modules():
         if isinstance(part, nn.RNNBase | nn.RNNCellBase):

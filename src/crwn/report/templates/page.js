@@ -26,6 +26,34 @@
     return value;
   }
 
+  // Which lines are on: those the figure starts with, until its legend is clicked.
+  const switched = new Map(plots.map((plot) => [plot, new Map()]));
+  const group = (trace) => trace.legendgroup || trace.name;
+  const SIGNS = {
+    circle: "\u25CF", "triangle-up": "\u25B2", "triangle-down": "\u25BC", square: "\u25A0", diamond: "\u25C6", cross: "\u271A",
+    "diamond-tall": "\u2666", x: "\u2716", star: "\u2605", hexagon: "\u2B22", "triangle-left": "\u25C0", "triangle-right": "\u25B6",
+    pentagon: "\u2B1F",
+  };
+
+  // The page's own legend: its entries flow like text, whatever the width; a click switches a line on or off.
+  function showLegend(plot, data) {
+    const named = data.filter((trace) => trace.name && trace.type !== "heatmap" && trace.showlegend !== false);
+    const legend = plot.nextElementSibling;
+    const focused = [...legend.children].indexOf(document.activeElement);
+    legend.replaceChildren(...(named.length > 1 ? named : []).map((trace) => {
+      const entry = document.createElement("button");
+      const sign = document.createElement("span");
+      sign.textContent = SIGNS[trace.marker.symbol] || "\u25A0";
+      sign.style.color = trace.marker.color;
+      entry.type = "button";
+      entry.append(sign, ` ${trace.name}`);
+      entry.setAttribute("aria-pressed", trace.visible);
+      entry.addEventListener("click", () => { switched.get(plot).set(group(trace), !trace.visible); draw(plot); });
+      return entry;
+    }));
+    if (focused >= 0) legend.children[focused].focus();
+  }
+
   function draw(plot) {
     const figure = figures[plot.dataset.figure];
     const narrow = plot.clientWidth < 560;
@@ -33,25 +61,17 @@
     const data = coloured(figure.data, colour("--ink")).map((trace) => {
       const meta = trace.meta || {};
       if (meta.diverging) {
-        return { ...trace, colorscale: [[0, "#0072B2"], [0.5, colour("--panel")], [1, "#D55E00"]], xgap: 1, ygap: 1 };
+        return { ...trace, colorscale: [[0, "#0072B2"], [0.5, colour("--line")], [1, "#D55E00"]], xgap: 1, ygap: 1 };
       }
-      return chosen && meta.method && meta.method !== chosen ? { ...trace, visible: false } : trace;
+      const filtered = chosen && meta.method;
+      const on = switched.get(plot).get(group(trace)) ?? (filtered || trace.visible !== "legendonly");
+      return { ...trace, visible: Boolean(on && (!filtered || meta.method === chosen)) };
     });
-    const named = data.filter((trace) => trace.type !== "heatmap" && trace.showlegend !== false && trace.visible !== false);
-    const below = narrow || named.length > 6;
-    let rows = 1, used = 0;  // of a legend below, whose entries flow like words
-    for (const trace of named) {
-      const width = 45 + 6 * (trace.name || "").length;
-      if (used && used + width > plot.clientWidth - 72) { rows += 1; used = 0; }
-      used += width;
-    }
-    const row = named.some((trace) => trace.legendgroup) ? 29 : 21;
-    const legend = below && named.length > 1 ? 14 + row * rows : 0;
+    showLegend(plot, data);
     const given = figure.layout || {};
     const layout = {
-      height: (narrow ? 300 : 360) + legend, margin: { l: narrow ? 48 : 60, r: 12, t: 12, b: 48 + legend },
+      height: narrow ? 300 : 360, margin: { l: narrow ? 48 : 60, r: 12, t: 12, b: 48 }, showlegend: false,
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { color: colour("--ink"), size: 12 },
-      legend: below ? { orientation: "h", yref: "container", yanchor: "bottom", y: 0, font: { size: 11 } } : {},
       hoverlabel: { bgcolor: colour("--panel"), bordercolor: colour("--line"), font: { color: colour("--ink") } },
       ...given, xaxis: axis(given.xaxis), yaxis: axis(given.yaxis),
     };

@@ -1,22 +1,24 @@
-// The atlas: contexts on a map, chosen by mouse or by arrow keys; those that know the drawing shine.
+// The atlas: contexts on a map, selected by mouse or arrow keys; points grow with the score of their task for the drawing.
 
-import { ask } from "./api.js";
-import { choose, state } from "./page.js";
+import { request } from "./api.js";
+import { byId, percent } from "./dom.js";
+import { select, state } from "./page.js";
 
 const [WIDTH, HEIGHT, MARGIN] = [400, 320, 26];
-const map = document.getElementById("map");
+const GROWTH = 1.7; // of the point with the best score
+const map = byId("map");
 let points = [];
 let circles = [];
 
-function drawn(kind, attributes) {
+function svg(kind, attributes) {
   const made = document.createElementNS("http://www.w3.org/2000/svg", kind);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
   return made;
 }
 
 export async function showAtlas() {
-  const atlas = await ask("GET", "/v1/atlas");
-  const at = document.activeElement?.dataset?.task;
+  const atlas = await request("GET", "/v1/atlas");
+  const focused = document.activeElement?.dataset?.task;
   points = atlas.points.map((point) => ({
     ...point,
     px: WIDTH / 2 + point.x * (WIDTH / 2 - MARGIN),
@@ -24,39 +26,38 @@ export async function showAtlas() {
   }));
   const size = points.length > 120 ? 4 : points.length > 40 ? 5.5 : 7;
   circles = points.map((point, i) => {
-    const circle = drawn("circle", { cx: point.px, cy: point.py, r: size, tabindex: i === 0 ? 0 : -1, role: "button", "aria-label": point.task });
+    const circle = svg("circle", { cx: point.px, cy: point.py, r: size, tabindex: i === 0 ? 0 : -1, role: "button", "aria-label": point.task });
     circle.dataset.task = point.task;
     circle.dataset.size = size;
-    const title = drawn("title", {});
+    const title = svg("title", {});
     title.textContent = point.task;
     circle.append(title);
-    circle.addEventListener("click", () => choose(point.task));
+    circle.addEventListener("click", () => select(point.task));
     circle.addEventListener("keydown", (event) => onKey(event, i));
     return circle;
   });
-  const labels = points.length <= 60 ? labelsOf(size) : [];
+  const labels = points.length <= 60 ? labelsOf(GROWTH * size) : [];
   map.replaceChildren(...circles, ...labels);
-  const hint = document.getElementById("atlas-hint");
   const part = atlas.total > points.length ? ` ${points.length} of ${atlas.total.toLocaleString()} tasks are shown.` : "";
-  hint.textContent = points.length
-    ? `What tasks learned, on a map: alike contexts lie together (${Math.round(100 * atlas.explained)}% of their differences show).${part}`
-    : "The map appears with the first tasks.";
-  circles.find((circle) => circle.dataset.task === at)?.focus();
-  markMap();
+  byId("atlas-hint").textContent = points.length
+    ? `Contexts of the tasks: similar ones lie close together. The map explains ${percent(atlas.explained)} of their variance.${part}`
+    : "The map appears with the first task.";
+  circles.find((circle) => circle.dataset.task === focused)?.focus();
+  markPoint();
 }
 
-// Names above or below their points, left out where they would lie over another one.
-function labelsOf(size) {
-  const taken = points.map((point) => [point.px - size, point.py - size, point.px + size, point.py + size]);
+// Names above or below their points, left out where they would cover something.
+function labelsOf(reach) {
+  const taken = points.map((point) => [point.px - reach, point.py - reach, point.px + reach, point.py + reach]);
   return points.flatMap((point) => {
     const text = point.task.length > 18 ? `${point.task.slice(0, 17)}…` : point.task;
     const half = 2.9 * text.length;
     const x = Math.min(WIDTH - half - 2, Math.max(half + 2, point.px));
-    for (const y of [point.py - size - 4, point.py + size + 11]) {
+    for (const y of [point.py - reach - 3, point.py + reach + 9]) {
       const box = [x - half, y - 9, x + half, y + 2];
       if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
       taken.push(box);
-      const label = drawn("text", { x, y });
+      const label = svg("text", { x, y });
       label.textContent = text;
       label.dataset.task = point.task;
       return [label];
@@ -68,13 +69,13 @@ function labelsOf(size) {
 function onKey(event, i) {
   if (event.key === "Enter" || event.key === " ") {
     event.preventDefault();
-    choose(points[i].task);
+    select(points[i].task);
     return;
   }
   const towards = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key];
   if (!towards) return;
   event.preventDefault();
-  // The nearest point in that direction: far aside costs twice.
+  // The nearest point in that direction; distance across it counts twice.
   let [best, least] = [null, Infinity];
   points.forEach((point, j) => {
     const [dx, dy] = [point.px - points[i].px, point.py - points[i].py];
@@ -88,8 +89,8 @@ function onKey(event, i) {
   circles[best].focus();
 }
 
-export function markMap() {
-  for (const made of map.children) made.classList.toggle("chosen-task", made.dataset.task === state.chosen);
+export function markPoint() {
+  for (const made of map.children) made.classList.toggle("selected-task", made.dataset.task === state.selected);
 }
 
 export const pointOf = (name) => points.find((point) => point.task === name);
@@ -101,7 +102,7 @@ document.addEventListener("scores", (event) => {
   for (const circle of circles) {
     const score = scores.get(circle.dataset.task);
     const share = score === undefined || high === low ? 0 : (score - low) / (high - low);
-    circle.setAttribute("r", Number(circle.dataset.size) * (1 + 0.7 * share ** 4));
+    circle.setAttribute("r", Number(circle.dataset.size) * (1 + (GROWTH - 1) * share ** 4));
     circle.classList.toggle("bright", values.length > 1 && share === 1);
   }
 });

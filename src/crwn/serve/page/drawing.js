@@ -1,17 +1,18 @@
-// From ink on a pad to the numbers a model takes: turned, cropped, centred by mass, and averaged down.
+// From ink on the pad to an input row: rotated, cropped, centred by mass, and averaged down.
 
-// Mean and deviation of ink in the sets that such models are taught with: MNIST (28 x 28) and digits (8 x 8).
+// Mean and deviation of ink in the datasets that such models usually learn: MNIST (28 x 28) and digits (8 x 8).
 const INK = { 28: [0.1307, 0.3081], 8: [0.3053, 0.376] };
 
+// The side of a square grey image of this shape; null for other inputs.
 export function sideOf(shape) {
   if (!shape) return null;
-  const numbers = shape.reduce((a, b) => a * b, 1);
-  const side = Math.round(Math.sqrt(numbers));
+  const values = shape.reduce((a, b) => a * b, 1);
+  const side = Math.round(Math.sqrt(values));
   const grey = shape.length < 3 || shape[0] === 1;
-  return grey && side * side === numbers && side >= 6 && side <= 128 ? side : null;
+  return grey && side * side === values && side >= 6 && side <= 128 ? side : null;
 }
 
-// The pad's ink, 0..1, as side x side numbers; null when nothing is drawn.
+// The pad's ink, 0..1, as side x side values; null when nothing is drawn.
 export function inkOf(pad, side, degrees) {
   const size = pad.width;
   const turned = document.createElement("canvas");
@@ -31,7 +32,7 @@ export function inkOf(pad, side, degrees) {
     }
   }
   if (right < 0) return null;
-  // MNIST's digits fill 20 of 28 pixels and are centred by mass; the small digits fill their whole box.
+  // Digits of MNIST fill 20 of 28 pixels and are centred by mass; the small digits fill their whole box.
   const fine = side * 8;
   const share = side >= 16 ? 20 / 28 : 1;
   const scale = (share * fine) / Math.max(right - left + 1, bottom - top + 1);
@@ -59,14 +60,23 @@ export function inkOf(pad, side, degrees) {
   return out;
 }
 
-// Ink as the numbers a task was taught with, from the mean and deviation it keeps.
-export function rowOf(ink, side, scaling) {
-  const [mean, deviation] = Array.isArray(scaling) ? scaling : [0, 1];
-  const [inkMean, inkDeviation] = INK[side] || INK[28];
-  return Array.from(ink, (value) => mean + (deviation * (value - inkMean)) / inkDeviation);
+const average = (scale) => (Array.isArray(scale) ? scale.reduce((a, b) => a + b, 0) / scale.length : scale);
+
+// Mean and deviation of raw inputs: those of the task whose mean is the median. Null without any task.
+export function typicalScaling(tasks) {
+  const known = tasks.map((task) => task.info.scaling || [0, 1]).sort((a, b) => average(a[0]) - average(b[0]));
+  return known[Math.floor((known.length - 1) / 2)] ?? null;
 }
 
-export function show(canvas, ink, side) {
+// Ink in the units of the tasks' data, by their mean and deviation: one for all values, or one per column.
+export function rowOf(ink, side, scaling) {
+  const [mean, deviation] = scaling || [0, 1];
+  const [inkMean, inkDeviation] = INK[side] || INK[28];
+  const at = (scale, i) => (Array.isArray(scale) ? scale[i] : scale);
+  return Array.from(ink, (value, i) => at(mean, i) + (at(deviation, i) * (value - inkMean)) / inkDeviation);
+}
+
+export function showInk(canvas, ink, side) {
   canvas.width = canvas.height = side;
   const brush = canvas.getContext("2d");
   const image = brush.createImageData(side, side);
@@ -77,8 +87,8 @@ export function show(canvas, ink, side) {
   brush.putImageData(image, 0, 0);
 }
 
-// A picture as ink: dark on light is turned into light on dark, as the sets have it.
-export async function drawPicture(pad, file) {
+// Draws an image file on the pad as ink: dark on light becomes light on dark, as in the datasets.
+export async function drawImage(pad, file) {
   const picture = await createImageBitmap(file);
   const size = pad.width;
   const scale = Math.min(size / picture.width, size / picture.height);
@@ -104,5 +114,6 @@ export async function drawPicture(pad, file) {
   pen.putImageData(image, 0, 0);
 }
 
-export const numbersIn = (text) =>
+// The rows of numbers in CSV text; lines with anything else are left out.
+export const rowsIn = (text) =>
   text.split(/\r?\n/).map((line) => line.split(/[,;\s]+/).filter(Boolean).map(Number)).filter((row) => row.length && row.every(Number.isFinite));

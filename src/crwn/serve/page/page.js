@@ -1,57 +1,63 @@
-// The page as a whole: what is known, what is chosen, and the parts that show it.
+// The whole page: its state, the selected task, and the start of all parts.
 
-import { age, ask, bytes, element, labelText, taskAddress, token } from "./api.js";
-import { markMap, pointOf, showAtlas } from "./atlas.js";
-import { answer, startPlayground } from "./playground.js";
-import { mark, showTasks, startTasks } from "./tasks.js";
-import { startTeach } from "./teach.js";
+import { request, taskPath, token } from "./api.js";
+import { markPoint, pointOf, showAtlas } from "./atlas.js";
+import { age, bytes, byId, decimal, element, labelText } from "./dom.js";
+import { typicalScaling } from "./drawing.js";
+import { startLearn } from "./learn.js";
+import { predict, startPlayground } from "./playground.js";
+import { markRow, showTasks, startTasks } from "./tasks.js";
 
-export const state = { model: null, chosen: null, total: 0, scaling: null };
-const byId = (id) => document.getElementById(id);
+export const state = { model: null, selected: null, total: 0, scaling: null };
 
+// Reads tasks and atlas again; call it when tasks have changed.
 export async function refresh() {
   const [found] = await Promise.all([showTasks(), showAtlas()]);
   state.total = found.total;
-  if (state.scaling === null && found.tasks.length) state.scaling = found.tasks[0].info.scaling || [0, 1];
-  await answer();
+  state.scaling = typicalScaling(found.tasks) ?? state.scaling;
+  await predict();
 }
 
-export async function choose(name) {
-  state.chosen = name;
-  mark();
-  markMap();
-  const place = byId("chosen");
+export async function select(name) {
+  state.selected = name;
+  markRow();
+  markPoint();
+  const place = byId("selected");
   if (name === null) {
     place.replaceChildren();
     return;
   }
   try {
-    const task = await ask("GET", taskAddress(name));
-    if (state.chosen !== name) return;
-    const point = pointOf(name);
-    const facts = [
-      `${task.classes.length} classes: ${task.classes.slice(0, 10).map(labelText).join(", ")}${task.classes.length > 10 ? "…" : ""}`,
-      task.info.rows ? `${task.info.rows.toLocaleString()} rows` : null,
-      task.accuracy === null ? null : `${task.accuracy.toFixed(1)}% right`,
-      bytes(task.bytes),
-      age(task.created) === "just now" ? "just now" : `${age(task.created)} ago`,
-    ].filter(Boolean);
-    place.replaceChildren(element("strong", {}, name), element("p", { className: "soft" }, facts.join(" · ")));
-    if (point?.nearest) {
-      const near = element("button", { className: "quiet", type: "button" }, point.nearest);
-      near.addEventListener("click", () => choose(point.nearest));
-      place.append(element("p", { className: "soft" }, `Most alike (${point.similarity.toFixed(2)}): `, near));
-    }
+    const task = await request("GET", taskPath(name));
+    if (state.selected !== name) return;
+    showSelected(place, task);
   } catch (error) {
     place.replaceChildren(element("p", { className: "soft" }, error.message));
   }
-  answer();
+  predict();
+}
+
+function showSelected(place, task) {
+  const count = task.classes.length;
+  const facts = [
+    `${count} ${count === 1 ? "class" : "classes"}: ${task.classes.slice(0, 10).map(labelText).join(", ")}${count > 10 ? "…" : ""}`,
+    task.info.rows ? `${task.info.rows.toLocaleString()} training rows` : null,
+    task.accuracy === null ? null : `${task.accuracy.toFixed(1)}% accuracy`,
+    `${task.parameters.toLocaleString()} parameters, ${bytes(task.bytes)}`,
+    age(task.created) === "just now" ? "just now" : `${age(task.created)} ago`,
+  ].filter(Boolean);
+  place.replaceChildren(element("strong", {}, task.name), element("p", { className: "soft" }, facts.join(" · ")));
+  const point = pointOf(task.name);
+  if (!point?.nearest) return;
+  const nearest = element("button", { className: "link", type: "button" }, point.nearest);
+  nearest.addEventListener("click", () => select(point.nearest));
+  place.append(element("p", { className: "soft" }, "Most similar context: ", nearest, ` (cosine ${decimal(point.similarity)})`));
 }
 
 async function start() {
   try {
-    const model = (state.model = await ask("GET", "/v1/model"));
-    byId("model-line").textContent = `${model.kind}, ${model.numbers_per_task.toLocaleString()} learned numbers per task, ${model.fingerprint.slice(0, 8)}`;
+    const model = (state.model = await request("GET", "/v1/model"));
+    byId("model-line").textContent = `${model.kind} · ${model.params_per_task.toLocaleString()} parameters per task · fingerprint ${model.fingerprint.slice(0, 8)}`;
     byId("version").textContent = `crwn ${model.version}`;
     byId("token-form").hidden = !model.token_needed || model.read_only;
     byId("token").value = token.get();
@@ -59,7 +65,7 @@ async function start() {
     byId("token-form").addEventListener("submit", (event) => event.preventDefault());
     startPlayground(model);
     startTasks();
-    startTeach(model);
+    startLearn(model);
     await refresh();
     document.body.dataset.ready = "yes";
   } catch (error) {

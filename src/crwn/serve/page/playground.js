@@ -1,16 +1,16 @@
-// The playground: a drawing or a row, every task's answer, and the inferred task, as one draws.
+// The playground: the prediction of every task and the inferred task for a drawing or a row, updated while it changes.
 
-import { ask, element, labelText, percent } from "./api.js";
-import { drawPicture, inkOf, numbersIn, rowOf, show, sideOf } from "./drawing.js";
+import { request } from "./api.js";
+import { byId, element, labelText, percent } from "./dom.js";
+import { drawImage, inkOf, rowOf, rowsIn, showInk, sideOf } from "./drawing.js";
 import { state } from "./page.js";
 
 const SHOWN = 8;
-const byId = (id) => document.getElementById(id);
 const pad = byId("pad");
 const brush = pad.getContext("2d", { willReadFrequently: true });
 let side = null;
 let row = null;
-let under = null;
+let running = null; // aborts the request under way
 let timer = 0;
 let pen = null;
 
@@ -20,15 +20,15 @@ export function startPlayground(model) {
   byId("pad-column").hidden = side === null;
   byId("drop-column").hidden = side !== null;
   if (side === null) {
-    byId("playground-hint").textContent = "Hand over a row of numbers. Every task answers at once, and the task itself is inferred.";
+    byId("playground-hint").textContent = "Enter a row of numbers: the label that each task predicts, and the task that fits best.";
     byId("row-shape").textContent = width ? `${width} numbers, separated by commas` : "";
     byId("row-text").addEventListener("input", (event) => typed(event.target.value, width));
   } else {
     brush.lineCap = brush.lineJoin = "round";
     brush.strokeStyle = brush.fillStyle = "#f4fffc";
     brush.lineWidth = pad.width * (side >= 16 ? 0.075 : 0.13);
-    show(byId("seen"), null, side);
-    listenToPad();
+    showInk(byId("input-image"), null, side);
+    startPad();
   }
   for (const id of ["drop-file", "row-file"]) byId(id).addEventListener("change", (event) => { take(event.target.files[0]); event.target.value = ""; });
   const target = document.querySelector(side === null ? ".drop" : ".pad");
@@ -41,7 +41,7 @@ export function startPlayground(model) {
   }
 }
 
-function listenToPad() {
+function startPad() {
   let last = null;
   const place = (event) => {
     const box = pad.getBoundingClientRect();
@@ -55,7 +55,7 @@ function listenToPad() {
     changed();
   };
   pad.addEventListener("pointerdown", (event) => {
-    try { pad.setPointerCapture(event.pointerId); } catch { /* a pointer that is gone already */ }
+    try { pad.setPointerCapture(event.pointerId); } catch { /* the pointer is released already */ }
     last = place(event);
     line(last, last);
   });
@@ -66,7 +66,7 @@ function listenToPad() {
     last = at;
   });
   for (const kind of ["pointerup", "pointercancel"]) pad.addEventListener(kind, () => { last = null; });
-  // A digit typed anywhere but in a field is meant for the pad.
+  // A digit typed outside of a field is drawn on the pad.
   document.addEventListener("keydown", (event) => {
     const elsewhere = event.target === document.body;
     if (elsewhere && /^[0-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) write(event.key);
@@ -87,8 +87,8 @@ function listenToPad() {
     event.preventDefault();
   });
   byId("clear").addEventListener("click", clear);
-  byId("turn").addEventListener("input", (event) => {
-    byId("turn-value").textContent = `${event.target.value}°`;
+  byId("rotate").addEventListener("input", (event) => {
+    byId("rotate-value").textContent = `${event.target.value}°`;
     changed();
   });
 }
@@ -112,97 +112,97 @@ async function take(file) {
   if (!file) return;
   try {
     if (file.type.startsWith("image/") && side !== null) {
-      await drawPicture(pad, file);
+      await drawImage(pad, file);
       changed();
       return;
     }
     const width = state.model.input_shape.reduce((a, b) => a * b, 1);
-    const rows = numbersIn(await file.text());
+    const rows = rowsIn(await file.text());
     const found = rows.find((one) => one.length === width);
-    if (!found) throw new Error(`There is no row of ${width} numbers in ${file.name}.`);
+    if (!found) throw new Error(`${file.name} has no row of ${width} numbers.`);
     row = found;
-    answer();
+    predict();
   } catch (error) {
-    say(error.message);
+    showMessage(error.message);
   }
 }
 
 function typed(text, width) {
-  const [found] = numbersIn(text);
+  const [found] = rowsIn(text);
   const whole = found && (width === null || found.length === width);
   row = whole ? found : null;
   clearTimeout(timer);
   if (row || !text.trim()) {
-    timer = setTimeout(answer, 150);
+    timer = setTimeout(predict, 150);
     return;
   }
-  under?.abort();
-  byId("answers").replaceChildren();
+  running?.abort();
+  byId("predictions").replaceChildren();
   document.dispatchEvent(new CustomEvent("scores", { detail: [] }));
-  if (!found) say("Only numbers, with commas between them.");
-  else say(found.length < width ? `${found.length} of ${width} numbers so far.` : `${found.length} numbers, ${width} are wanted.`);
+  if (!found) showMessage("A row is numbers, separated by commas.");
+  else showMessage(found.length < width ? `${found.length} of ${width} numbers so far.` : `${found.length} numbers, the model takes ${width}.`);
 }
 
 function changed() {
   clearTimeout(timer);
   timer = setTimeout(() => {
-    const ink = inkOf(pad, side, Number(byId("turn").value));
-    show(byId("seen"), ink, side);
+    const ink = inkOf(pad, side, Number(byId("rotate").value));
+    showInk(byId("input-image"), ink, side);
     row = ink && rowOf(ink, side, state.scaling);
-    answer();
+    predict();
   }, 80);
 }
 
-// Called again when tasks come and go, or another one is chosen.
-export async function answer() {
-  under?.abort();
+// Predicts the current row with the best tasks and the selected one.
+export async function predict() {
+  running?.abort();
   if (!row) {
-    byId("answers").replaceChildren();
-    say(side === null ? "Nothing to answer yet." : "Nothing drawn yet.");
+    byId("predictions").replaceChildren();
+    showMessage(side === null ? "No row yet." : "Nothing drawn yet.");
     document.dispatchEvent(new CustomEvent("scores", { detail: [] }));
     return;
   }
   if (!state.total) {
-    say("There are no tasks yet: teach one below.");
+    showMessage("There are no tasks yet: learn one below.");
     return;
   }
-  under = new AbortController();
-  const { signal } = under;
+  running = new AbortController();
+  const { signal } = running;
   try {
-    const found = await ask("POST", "/v1/infer-task", { body: { rows: [row], top: 300 }, signal });
+    const found = await request("POST", "/v1/infer-task", { body: { rows: [row], top: 300 }, signal });
     const names = found.ranking.slice(0, SHOWN).map((one) => one.task);
-    if (state.chosen && !names.includes(state.chosen)) names.push(state.chosen);
-    const said = await ask("POST", "/v1/predict", { body: { rows: names.map(() => row), task: names, probabilities: true }, signal });
+    if (state.selected && !names.includes(state.selected)) names.push(state.selected);
+    const predicted = await request("POST", "/v1/predict", { body: { rows: names.map(() => row), task: names, probabilities: true }, signal });
     const scores = new Map(found.ranking.map((one) => [one.task, one.score]));
-    tell(names.map((task, i) => ({
-      task, label: labelText(said.labels[i]), share: Math.max(...said.probabilities[i]), score: scores.get(task),
+    showPredictions(names.map((task, i) => ({
+      task, label: labelText(predicted.labels[i]), probability: Math.max(...predicted.probabilities[i]), score: scores.get(task),
     })), found);
     document.dispatchEvent(new CustomEvent("scores", { detail: found.ranking }));
   } catch (error) {
-    if (error.name !== "AbortError") say(error.message);
+    if (error.name !== "AbortError") showMessage(error.message);
   }
 }
 
-function say(text) {
+function showMessage(text) {
   const verdict = byId("verdict");
-  verdict.classList.remove("stranger");
-  verdict.replaceChildren(element("p", { className: "verdict-empty" }, text));
+  verdict.classList.remove("no-fit");
+  verdict.replaceChildren(element("p", { className: "soft" }, text));
 }
 
-function tell(answers, found) {
-  const best = answers[0];
+function showPredictions(predictions, found) {
+  const best = predictions[0];
   const verdict = byId("verdict");
-  verdict.classList.toggle("stranger", found.none_of_these === true);
-  const whose = found.none_of_these
-    ? element("p", {}, "None of the tasks knows rows like this one. The nearest is ", element("strong", {}, best.task), ".")
-    : element("p", {}, "This looks like ", element("strong", {}, best.task), ", which is ", percent(best.share), " sure.");
-  verdict.replaceChildren(element("span", { className: best.label.length > 3 ? "said long" : "said" }, best.label), whose);
-  byId("answers").replaceChildren(...answers.map((one, i) => element(
+  verdict.classList.toggle("no-fit", found.none_of_these === true);
+  const text = found.none_of_these
+    ? element("p", {}, "No task fits this input. The closest is ", element("strong", {}, best.task), ".")
+    : element("p", {}, "Inferred task: ", element("strong", {}, best.task), ". Probability of this label: ", percent(best.probability), ".");
+  verdict.replaceChildren(element("span", { className: best.label.length > 3 ? "label long" : "label" }, best.label), text);
+  byId("predictions").replaceChildren(...predictions.map((one, i) => element(
     "li",
-    { className: [i === 0 ? "best" : "", one.task === state.chosen ? "chosen-task" : ""].join(" ").trim() },
+    { className: [i === 0 ? "best" : "", one.task === state.selected ? "selected-task" : ""].join(" ").trim() },
     element("span", { className: "name", title: one.task }, one.task),
     element("span", { className: "label", title: one.label }, one.label),
-    element("meter", { min: 0, max: 1, value: one.share, "aria-label": `${one.task} says ${one.label}` }),
-    element("span", { className: "share" }, percent(one.share)),
+    element("meter", { min: 0, max: 1, value: one.probability, "aria-label": `Probability of ${one.label} in ${one.task}` }),
+    element("span", { className: "probability" }, percent(one.probability)),
   )));
 }

@@ -1,4 +1,4 @@
-"""Addresses of tasks: list, look at, forget, and their contexts to download and upload."""
+"""Endpoints of tasks: list, read, forget, and download or upload their contexts."""
 
 from __future__ import annotations
 
@@ -8,66 +8,63 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from crwn.context import Context
+from crwn.contexts import Context
 from crwn.errors import TaskError
 from crwn.serve import body
 from crwn.serve.access import Writer
-from crwn.serve.errors import ServeError, documented
+from crwn.serve.errors import documented
 from crwn.serve.names import TaskName
 from crwn.serve.schemas import BINARY, Stored, TaskFacts, TaskPage, body_of
-from crwn.serve.service import service_of, task_facts
+from crwn.serve.service import Service, service_of
 
 router = APIRouter(prefix="/v1/tasks", tags=["tasks"], responses=documented(400, 403, 422))
 
-_SAYABLE = r"^[^\x00]*$"
+_FILE = {"content": {body.CONTEXT: {"schema": BINARY}}, "description": "a `.safetensors` file"}
 
 
 @router.get("")
 def list_tasks(
     request: Request,
-    prefix: Annotated[str, Query(description="only names that start so", max_length=200)] = "",
+    prefix: Annotated[str, Query(description="only names that start with this", max_length=200)] = "",
     after: Annotated[str | None, Query(description="only names after this one", max_length=200)] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> TaskPage:
-    """Tasks in order of their names, a page at a time."""
+    """Tasks in the order of their names, one page at a time."""
     service = service_of(request)
     bank = service.learner.bank
-    found = bank.entries(prefix, after=after, limit=min(limit, service.limits.page_size) + 1)
-    more = len(found) > limit
+    limit = min(limit, service.limits.page_size)
+    found = bank.entries(prefix, after=after, limit=limit + 1)
     shown = found[:limit]
     return TaskPage(
-        tasks=[task_facts(entry) for entry in shown], next=shown[-1].name if more else None, total=len(bank)
+        tasks=[TaskFacts.of(entry) for entry in shown],
+        next=shown[-1].name if len(found) > limit else None,
+        total=len(bank),
     )
 
 
 @router.get("/{name}", responses=documented(404))
 def get_task(request: Request, name: TaskName) -> TaskFacts:
-    """What is known of one task."""
-    bank = service_of(request).learner.bank
-    # Names that start with this one come in order, so it is the first of them if it is there.
-    found = bank.entries(name, limit=1)
-    if not found or found[0].name != name:
-        bank.get(name)  # raises, with names that are near
+    """One task."""
+    service = service_of(request)
+    entry = service.find(name)
+    if entry is None:
+        service.learner.bank.get(name)  # raises, with similar names
         raise TaskError(f'task "{name}" is not in the bank')
-    return task_facts(found[0])
+    return TaskFacts.of(entry)
 
 
 @router.delete("/{name}", status_code=204, responses=documented(401, 404))
 def forget_task(request: Request, name: TaskName, _: Writer) -> Response:
-    """Forget a task for good."""
+    """Delete a task and its context."""
     service_of(request).learner.forget(name)
     return Response(status_code=204)
 
 
-@router.get(
-    "/{name}/context",
-    response_class=Response,
-    responses={200: {"content": {body.CONTEXT: {"schema": BINARY}}, "description": "safetensors"}, **documented(404)},
-)
+@router.get("/{name}/context", response_class=Response, responses={200: _FILE, **documented(404)})
 def get_context(request: Request, name: TaskName) -> Response:
-    """What a task learned, as a `.safetensors` file."""
+    """The context of a task as a `.safetensors` file."""
     context = service_of(request).learner.context(name)
-    # The name is not put into the header: it may hold anything, and the client knows it.
+    # The file name is fixed: a task's name may contain characters that a header cannot.
     headers = {"Content-Disposition": 'attachment; filename="context.safetensors"'}
     return Response(context.to_bytes(), media_type=body.CONTEXT, headers=headers)
 
@@ -82,23 +79,19 @@ async def put_context(
     request: Request,
     name: TaskName,
     _: Writer,
-    replace: Annotated[bool, Query(description="in place of the one that is there")] = False,
+    replace: Annotated[bool, Query(description="replace the context of an existing task")] = False,
 ) -> Stored:
-    """Store a context that this model learned elsewhere; it is checked in full first, and takes the address's name."""
+    """Store a context of this model under this name; the whole file is checked first."""
     service = service_of(request)
     body.content_type(request, body.CONTEXT)
     data = await body.read_body(request, service.limits.context_bytes, service.limits.body_seconds)
-    return await run_in_threadpool(_store, request, name, data, replace)
+    return await run_in_threadpool(_store, service, name, data, replace)
 
 
-def _store(request: Request, name: str, data: bytes, replace: bool) -> Stored:
-    service = service_of(request)
+def _store(service: Service, name: str, data: bytes, replace: bool) -> Stored:
     context = Context.from_bytes(data, source="the upload")
     if context.name != name:
         context = dataclasses.replace(context, name=name)
-    service.jobs.check_free(name)
-    try:
-        service.learner.add(context, replace=replace)
-    except TaskError as error:
-        raise ServeError(409, "task_exists", str(error)) from None
+    service.jobs.check_not_learning(name)
+    service.learner.add(context, replace=replace)
     return Stored(name=name, version=service.learner.bank.versions(name)[-1])

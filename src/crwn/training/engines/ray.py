@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import torch
 
-from crwn.engine.learning import as_learning, learn
-from crwn.engine.packing import Packer, unpack
-from crwn.engine.telling import TELL_SECONDS, Steps, Teller, tell_new
-from crwn.engine.work import Done, Work, cores
+from crwn._utils import cores
 from crwn.errors import CRWNError, MissingExtraError
-from crwn.training import Callback
+from crwn.training.engines.packing import Packer, unpack
+from crwn.training.engines.progress import (
+    REPORT_SECONDS,
+    StepForwarder,
+    StepReporter,
+    Steps,
+    worker_failed,
+    workers_died,
+)
+from crwn.training.engines.work import Result, Work
+from crwn.training.loop import Callback
 
-Piece = TypeVar("Piece")
-Result = TypeVar("Result")
 Report = tuple[tuple[int, int], int, Steps]  # call and piece, how many steps came before, steps
 
 
 class RayEngine:
-    """Does pieces of work on the workers of a Ray cluster; one that dies is replaced and its work done again.
+    """Does pieces of work on the workers of a Ray cluster; one that dies is replaced and its work repeated.
 
-    Callbacks are told every step of every piece, in order within a piece, without `tensors`: contexts stay with
-    the worker until they are learned. Used in a `with` block it keeps its cluster for several calls.
+    Callbacks receive every step of every piece, in order within a piece, without `tensors`: contexts stay in the
+    worker until they are learned. Used in a `with` block the engine keeps its cluster for several calls.
 
     Args:
         address: a running cluster ("host:6379", "auto"), by default that of RAY_ADDRESS, or a cluster of this
             machine's cores that ends with the work.
         threads: threads of one worker, by default those of this process: with as many the numbers are the same.
         workers: how many workers a cluster of our own has; by default as many as there are cores for.
-        retries: how often the work of a worker that died is done again.
+        retries: how often the work of a worker that died is repeated.
     """
 
     def __init__(
@@ -53,23 +57,11 @@ class RayEngine:
         self._reports: Any = None
         self._calls = 0
 
-    def run(self, work: Sequence[Work], *, callbacks: Sequence[Callback] = ()) -> Done:
-        return self.each(learn, [as_learning(one) for one in work], callbacks=callbacks)
-
-    def each(
-        self,
-        do: Callable[[Piece, Sequence[Callback]], Result],
-        pieces: Sequence[Piece],
-        *,
-        callbacks: Sequence[Callback] = (),
-    ) -> Iterator[tuple[int, Result]]:
-        """`do(piece, callbacks)` on workers: the number and result of each piece as it is done."""
+    def run(self, work: Sequence[Work[Result]], *, callbacks: Sequence[Callback] = ()) -> Iterator[tuple[int, Result]]:
         with self:
-            yield from self._each(do, pieces, callbacks)
+            yield from self._run(work, callbacks)
 
-    def _each(
-        self, do: Callable[[Any, Sequence[Callback]], Any], pieces: Sequence[Any], callbacks: Sequence[Callback]
-    ) -> Iterator[tuple[int, Any]]:
+    def _run(self, work: Sequence[Work[Result]], callbacks: Sequence[Callback]) -> Iterator[tuple[int, Result]]:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
@@ -79,36 +71,31 @@ class RayEngine:
         call = self._calls
         packer = Packer(ray.put)
         under_way: dict[Any, int] = {}
-        waiting = iter(enumerate(pieces))
+        waiting = iter(enumerate(work))
         # Enough to keep every worker busy; a million pieces are not packed at once.
         most = max(4, 2 * int(ray.cluster_resources().get("CPU", 1)))
-        told: dict[int, int] = {}
+        steps_of = StepForwarder(callbacks)
         try:
             while True:
                 while len(under_way) < most and (following := next(waiting, None)) is not None:
-                    number, piece = following
-                    packed = packer.pack((do, piece))
-                    reference = remote.remote(packed.data, self.threads, reports, (call, number), *packed.large)
-                    under_way[reference] = number
+                    position, piece = following
+                    packed = packer.pack(piece)
+                    reference = remote.remote(packed.data, self.threads, reports, (call, position), *packed.large)
+                    under_way[reference] = position
                 if not under_way:
                     break
-                done, _ = ray.wait(list(under_way), timeout=TELL_SECONDS if callbacks else None)
+                done, _ = ray.wait(list(under_way), timeout=REPORT_SECONDS if callbacks else None)
                 if reports is not None:
-                    self._tell(reports, call, told, callbacks)
+                    self._forward(reports, call, steps_of)
                 for reference in done:
-                    number = under_way.pop(reference)
+                    position = under_way.pop(reference)
                     result, steps = ray.get(reference)
-                    tell_new(told, callbacks, number, 0, steps)
-                    yield number, result
+                    steps_of.forward(position, 0, steps)
+                    yield position, result
         except RayTaskError as error:
-            cause = getattr(error, "cause", None)
-            raise cause if isinstance(cause, CRWNError) else CRWNError(f"a worker failed: {cause!r}") from error
+            raise worker_failed(getattr(error, "cause", None)) from error
         except RayError as error:
-            message = str(error).strip().splitlines()[0]
-            raise CRWNError(
-                f"workers died {self.retries + 1} times over the same work ({message}): "
-                "give them more memory, or learn with engine local"
-            ) from error
+            raise workers_died(self.retries + 1, str(error).strip().splitlines()[0]) from error
         finally:
             for reference in under_way:
                 ray.cancel(reference, force=True)
@@ -121,16 +108,16 @@ class RayEngine:
             self._reports = ray.remote(num_cpus=0, max_restarts=-1)(_Reports).remote()
         return self._reports
 
-    def _tell(self, reports: Any, call: int, told: dict[int, int], callbacks: Sequence[Callback]) -> None:
+    def _forward(self, reports: Any, call: int, steps_of: StepForwarder) -> None:
         import ray
 
         try:
             found: list[Report] = ray.get(reports.take.remote(), timeout=10)
         except ray.exceptions.RayError:
-            return  # progress is told again later; the work does not depend on it
-        for (of_call, number), first, steps in found:
+            return  # steps come again with the result; the work does not depend on them
+        for (of_call, position), first, steps in found:
             if of_call == call:
-                tell_new(told, callbacks, number, first, steps)
+                steps_of.forward(position, first, steps)
 
     def __enter__(self) -> Self:
         if self._users == 0:
@@ -138,9 +125,7 @@ class RayEngine:
         self._users += 1
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._users -= 1
         if self._users:
             return
@@ -179,17 +164,17 @@ class RayEngine:
 def _on_worker(data: bytes, threads: int, reports: Any, number: tuple[int, int], *large: Any) -> tuple[Any, Steps]:
     """The result, and all steps: those that were sent on the way may still be on it."""
     torch.set_num_threads(threads)
-    do, piece = unpack(data, list(large))
+    work = unpack(data, list(large))
     if reports is None:
-        return do(piece, ()), []
-    # It never waits for an answer: Ray gives the core of a worker that waits to the next piece of work, and the two
+        return work.do(), []
+    # It never waits for a reply: Ray gives the core of a worker that waits to the next piece of work, and the two
     # would then run on one core.
-    teller = Teller(lambda sent, steps: reports.put.remote((number, sent, steps)))
-    return do(piece, (teller,)), teller.steps
+    reporter = StepReporter(lambda sent, steps: reports.put.remote((number, sent, steps)))
+    return work.do((reporter,)), reporter.steps
 
 
 class _Reports:
-    """Where workers leave what they have to tell, and the caller takes it."""
+    """Holds the steps that workers report until the caller takes them."""
 
     def __init__(self) -> None:
         self.kept: list[Report] = []

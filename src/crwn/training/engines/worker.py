@@ -1,6 +1,6 @@
-"""A worker process of `ProcessEngine`: does what it is sent until the pipe is closed.
+"""A worker process of `ProcessEngine`: does the work it receives until the pipe is closed.
 
-python -m crwn.engine.worker FILE_DESCRIPTOR THREADS
+python -m crwn.training.engines.worker FILE_DESCRIPTOR THREADS
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from multiprocessing.connection import Connection
 import numpy as np
 import torch
 
-from crwn.allocation import keep_freed_memory
-from crwn.engine.packing import unpack
-from crwn.engine.telling import Teller
+from crwn.training.allocation import keep_freed_memory
+from crwn.training.engines.packing import unpack
+from crwn.training.engines.progress import StepReporter
 
 
 def main(descriptor: int, threads: int) -> int:
@@ -23,20 +23,20 @@ def main(descriptor: int, threads: int) -> int:
     with Connection(descriptor) as pipe:
         try:
             while True:
-                data, large, told = pickle.loads(pipe.recv_bytes())
-                pipe.send_bytes(_answer(pipe, data, large, told=told))
-        except (EOFError, OSError):  # who waited for it is gone
+                data, large, reporting = pickle.loads(pipe.recv_bytes())
+                pipe.send_bytes(_answer(pipe, data, large, reporting=reporting))
+        except (EOFError, OSError):  # the caller is gone
             return 1
 
 
-def _answer(pipe: Connection, data: bytes, large: list[str], *, told: bool) -> bytes:
-    """What is sent, pickled: kind, how many steps came before, steps, result."""
+def _answer(pipe: Connection, data: bytes, large: list[str], *, reporting: bool) -> bytes:
+    """Do the work and return the message for the caller, pickled: kind, how many steps came before, steps, result."""
     # Not `pipe.send`: torch would make it hand over tensors as open files, of which there is only a thousand.
-    teller = Teller(lambda sent, steps: pipe.send_bytes(pickle.dumps(("steps", sent, steps, None))))
+    reporter = StepReporter(lambda sent, steps: pipe.send_bytes(pickle.dumps(("steps", sent, steps, None))))
     try:
-        do, piece = unpack(data, [np.load(path, mmap_mode="r") for path in large])
-        result = do(piece, (teller,) if told else ())
-        return pickle.dumps(("done", 0, teller.steps, result))
+        work = unpack(data, [np.load(path, mmap_mode="r") for path in large])
+        result = work.do((reporter,) if reporting else ())
+        return pickle.dumps(("done", 0, reporter.steps, result))
     except BrokenPipeError:
         raise
     except Exception as error:

@@ -1,0 +1,1 @@
+"""The demo: NeuroModNet, FlyNet and fine-tuning learn six rotations of the digits, and their forgetting is compared."""

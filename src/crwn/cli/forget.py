@@ -1,0 +1,24 @@
+"""`crwn forget`: delete a task from a model folder."""
+
+from __future__ import annotations
+
+import json
+
+import typer
+
+from crwn.cli.options import AsJson, ModelFolder, TaskName, counted
+
+EPILOG = "Example: crwn forget digits.crwn upright"
+
+
+def command(model: ModelFolder, task: TaskName, as_json: AsJson = False) -> None:
+    """Delete a task and its context; all other tasks stay unchanged."""
+    from crwn.learner.folder import open_folder_bank
+
+    with open_folder_bank(model) as bank:
+        bank.delete(task)
+        left = len(bank)
+    if as_json:
+        typer.echo(json.dumps({"model": str(model), "forgot": task, "tasks": left}))
+    else:
+        typer.echo(f'forgot "{task}"; {counted(left, "task")} left in {model}')

@@ -1,0 +1,43 @@
+"""Operations on contexts of one model: check one learned elsewhere, merge one into the model, find similar ones."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from crwn.contexts import Context, check_model
+from crwn.contexts.bank import Bank
+from crwn.contexts.similarity import flatten, nearest
+from crwn.data.standardize import NO_SCALING, InputScaling, check_scaling
+from crwn.errors import ContextError
+from crwn.layers import context_tensors
+from crwn.models import network_of
+from crwn.models.merge import merge_context
+
+
+def check_context(context: Context, model: nn.Module, fingerprint: str, *, outputs: int) -> None:
+    """Raise ContextError if a context was learned by another model, or its classes or scaling do not fit this one."""
+    check_model(context, fingerprint, {name: tuple(tensor.shape) for name, tensor in context_tensors(model).items()})
+    if not 1 <= len(context.classes) <= outputs:
+        raise ContextError(
+            f'context for task "{context.name}" has {len(context.classes)} classes, '
+            f"this model has {outputs} outputs: it cannot be used"
+        )
+    shape = network_of(model).input_shape
+    columns = None if shape is None else shape[0] if len(shape) in (1, 3) else 0
+    check_scaling(context.info.scaling, context.name, columns)
+
+
+def merge_task(model: nn.Module, context: Context, *, outputs: int) -> nn.Module:
+    """A plain `nn.Module` with this context: raw rows in, logits of the task's classes out."""
+    scaling, classes = context.info.scaling, len(context.classes)
+    before = None if scaling == NO_SCALING else InputScaling(scaling)
+    return merge_context(model, context.tensors, before=before, classes=classes if classes < outputs else None)
+
+
+def nearest_tasks(bank: Bank, task: str, count: int) -> list[tuple[str, float]]:
+    """The tasks whose contexts are most similar to this one's, with their similarities, most similar first."""
+    names = bank.names()
+    if task not in names:
+        bank.get(task)  # raises TaskError with similar names
+    vectors = flatten([context.tensors for context in bank.get_many(names)])
+    return [(names[i], value) for i, value in nearest(vectors, names.index(task), count)]

@@ -1,0 +1,135 @@
+"""Train prepared tasks with an engine, and make a context of what each has learned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from crwn.contexts import Context, now
+from crwn.contexts.sketch import make_sketch
+from crwn.data.dataset import Rows
+from crwn.errors import ConfigError
+from crwn.learner.task_inference import own_entropy
+from crwn.models import fingerprint, network_of
+from crwn.models.convert.dry_run import one_at_a_time
+from crwn.models.functional import replica
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.engines import Engine, LocalEngine, Training
+from crwn.training.evaluation import accuracy, predict_logits
+from crwn.training.loop import Callback, Learned
+from crwn.training.recipe import Recipe, best_recipe, make_recipe
+from crwn.training.stacking import model_stack_size, stack_key, stacks
+from crwn.training.task import PreparedTask
+
+# Rows of a task that its context is measured on, for task inference and its training accuracy.
+SAMPLE = 512
+
+Start = Sequence[Mapping[str, Tensor]] | None
+
+
+def choose_recipe(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
+    """The recipe to train by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
+    length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
+    if len(length) == 2:
+        raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
+    if isinstance(recipe, Recipe):
+        chosen = recipe.model_dump()
+    elif recipe in (None, "best", "paper"):
+        chosen = _named(model, recipe or "best")
+    else:
+        raise ConfigError(f'unknown recipe "{recipe}": choose "paper", "best", or pass a Recipe')
+    if length:
+        chosen |= {"batches": None, "epochs": None} | length
+    return make_recipe(**chosen)
+
+
+def _named(model: nn.Module, name: str) -> dict[str, Any]:
+    network = network_of(model)
+    if network.kind in ("neuromodnet", "flynet"):
+        if name == "paper":
+            return {"optimizer": "rmsprop", "rate": 0.01}
+        return dict(best_recipe(normed=network.normalized))
+    return {"optimizer": "adam", "rate": network.suggested_rate, "schedule": "cosine"}
+
+
+def group_tasks(model: nn.Module, tasks: Sequence[PreparedTask], batch_size: int) -> list[list[PreparedTask]]:
+    """The tasks in stacks that are trained at once.
+
+    A module that draws random numbers, or cannot be computed for several tasks at once, is trained on one at a time.
+    """
+    size = model_stack_size(model, batch_size=batch_size)
+    if size > 1 and len(tasks) > 1 and not network_of(model).pure:
+        few = tasks[0].rows.inputs(slice(0, 2))
+        size = 1 if one_at_a_time(replica(model), few) else size
+    alike = [stack_key(task.rows, task.validation) for task in tasks]
+    return [[tasks[at] for at in stack] for stack in stacks(alike, size)]
+
+
+def fit(
+    model: nn.Module,
+    groups: Sequence[Sequence[PreparedTask]],
+    recipe: Recipe,
+    *,
+    seed: int,
+    starts: Sequence[Start] | None = None,
+    engine: Engine | None = None,
+    device: str | torch.device = "cpu",
+    callbacks: Sequence[Callback] = (),
+    checkpoint: Checkpoint | None = None,
+    alone: AbstractContextManager[object] | None = None,
+) -> Iterator[list[Context]]:
+    """Train stacks of tasks and yield the contexts of each stack as soon as it is trained.
+
+    Args:
+        starts: for every group the contexts its tasks start from; None for the model's initial one.
+        engine: where the work runs; by default in this process.
+        checkpoint: where a long group is saved and resumed; for one group only.
+        alone: held while the model is copied or called, where other threads call it too.
+    """
+    alone = alone or nullcontext()
+    with alone:  # a prediction in another thread has its context inside the model at this moment
+        copy = replica(model)
+    made_by = fingerprint(model)
+    begins = starts if starts is not None else [None] * len(groups)
+    work = [
+        Training(copy, group, recipe, seed, start, device, checkpoint)
+        for group, start in zip(groups, begins, strict=True)
+    ]
+    for position, learned in (engine or LocalEngine()).run(work, callbacks=callbacks):
+        with alone:
+            pairs = zip(groups[position], learned, strict=True)
+            contexts = [make_context(task, one, model, made_by) for task, one in pairs]
+        yield contexts
+
+
+def make_context(task: PreparedTask, learned: Learned, model: nn.Module, made_by: str) -> Context:
+    """A task's context, with what task inference needs and its accuracy, both measured on a sample of its rows.
+
+    The sample is of the validation rows where there are any.
+    """
+    sample = spread(task.rows if task.validation is None else task.validation, SAMPLE)
+    logits = predict_logits(model, learned.tensors, sample, classes=task.classes)
+    right = round(100 * accuracy(logits, sample.labels(slice(None))), 2)
+    info = replace(
+        task.info,
+        rows=len(task.rows),
+        batches=learned.steps,
+        loss=round(learned.loss, 6),
+        seconds=round(learned.seconds, 3),
+        scaling=task.scaling,
+        own_entropy=own_entropy(logits),
+        sketch=make_sketch(sample.inputs(slice(None))),
+        training_accuracy=right if task.validation is None else None,
+        accuracy=None if task.validation is None else right,
+    )
+    return Context(task.name, learned.tensors, tuple(task.labels), made_by, now(), info)
+
+
+def spread(rows: Rows, count: int) -> Rows:
+    """At most `count` rows spread evenly over all: rows sorted by class begin with one class only."""
+    return rows.select(torch.arange(0, len(rows), max(1, len(rows) // count))[:count])

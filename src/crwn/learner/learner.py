@@ -1,0 +1,300 @@
+"""The learner: one frozen model and the contexts of all its tasks, the object most users hold."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack, overload
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from crwn._utils import Closing
+from crwn.contexts import Context, Store, check_free
+from crwn.contexts.bank import Bank, ResidentStack
+from crwn.data import inputs
+from crwn.errors import ConfigError
+from crwn.layers import context_tensors
+from crwn.learner import folder as model_folder
+from crwn.learner.contexts import check_context, merge_task, nearest_tasks
+from crwn.learner.fit import choose_recipe, group_tasks
+from crwn.learner.predict import Outputs, Predictor, predicted_labels, probabilities, share_right
+from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
+from crwn.learner.task_inference import Method, TaskScore
+from crwn.learner.trainer import Trainer, TrainingArgs
+from crwn.models import fingerprint, network_of
+from crwn.models.convert.checks import check_dtype
+from crwn.models.convert.conversion import converted
+from crwn.models.convert.kept import update_fingerprints
+from crwn.training.engines import Engine
+from crwn.training.loop import Callbacks
+from crwn.training.recipe import Recipe
+from crwn.training.task import PreparedTask
+
+
+class Learner(Closing):
+    """Learns any number of tasks with one frozen model; what each task learned is its context, stored in a bank.
+
+    Args:
+        model: one of crwn's networks, or any module made by `crwn.neuromodulate`.
+        bank: None keeps contexts in memory; a path is a model folder, made where there is none; an address
+            (`postgresql://...`) is a bank on a server.
+        store: the dtype contexts are stored in: "float32", "float16" or "int8".
+        resident: how many recently used tasks stay in memory.
+        seed: seed of the batch order; everything else comes from the model's seed.
+
+    >>> import numpy as np, crwn
+    >>> rows = np.random.default_rng(0).normal(size=(200, 8)).astype("float32")
+    >>> learner = Learner(crwn.NeuroModNet(in_features=8, hidden=(64,), classes=2, seed=0))
+    >>> learner.learn("sign", rows, rows[:, 0] > 0, batches=50, progress=False).name
+    'sign'
+    >>> learner.tasks
+    ['sign']
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        bank: str | Path | Bank | None = None,
+        *,
+        store: Store | None = None,
+        resident: int = 1024,
+        seed: int = 0,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.model = model.eval()
+        self.seed = seed
+        self.device = torch.device(device)
+        if converted(model):
+            check_dtype(model)
+            update_fingerprints(model)  # it may have been changed since it was converted
+        self.fingerprint = fingerprint(model)
+        self.bank, self.folder = model_folder.open_for(self.model, bank, store, self.fingerprint)
+        shapes = {name: tuple(tensor.shape) for name, tensor in context_tensors(model).items()}
+        self.resident = ResidentStack(self.bank, shapes, capacity=resident)
+        self._forgotten: set[str] = set()
+        self._busy = threading.Lock()
+        self._predictor = Predictor(self.model, self.resident, self.device, self._busy)
+        self._trainer = Trainer(self.model, self.resident, seed, self.device, self._busy)
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of all tasks."""
+        return self.bank.names()
+
+    @property
+    def outputs(self) -> int:
+        """How many classes a task can have at most."""
+        classes = network_of(self.model).classes
+        if classes is not None:
+            return classes
+        raise ConfigError("the number of outputs of this module is not known: set module.classes = N")
+
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        """The shape of one row as the model takes it; None where a custom module does not declare it."""
+        return network_of(self.model).input_shape
+
+    def learn(
+        self,
+        task: str,
+        x: Any,
+        y: Any = None,
+        *,
+        sample_weight: Any = None,
+        validation: Any = None,
+        batches: int | None = None,
+        epochs: int | None = None,
+        recipe: Recipe | str | None = None,
+        start: str | None = None,
+        resume: bool = False,
+        replace: bool = False,
+        progress: bool = True,
+        callbacks: Callbacks = (),
+        info: Mapping[str, Any] | None = None,
+    ) -> Context:
+        """Learn one task and store its context; labels may be text, numbers, True, False, None, or tuples of these.
+
+        Args:
+            x, y: rows and labels: arrays, tensors, or a Dataset or DataLoader of pairs as `x` alone.
+            validation: a share of the rows (0.1), or `(x, y)`, for early stopping at the best context.
+            recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
+            start: start from the context of this task; "nearest" is the task that fits the rows best.
+            resume: continue training from the task's context. replace: learn an existing task from the start.
+            info: custom facts, stored with the context (`context.info.user`); a resumed task keeps them.
+        """
+        data: DataArgs = {"sample_weight": sample_weight, "validation": validation, "info": info}
+        ready = self.prepare(task, x, y, resume=resume, replace=replace, **data)
+        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs)
+        return self.learn_prepared(
+            ready, chosen, start=start, resume=resume, replace=replace, progress=progress, callbacks=callbacks
+        )
+
+    def prepare(
+        self, task: str, x: Any, y: Any = None, *, resume: bool = False, replace: bool = False, **data: Unpack[DataArgs]
+    ) -> PreparedTask:
+        """Check a task's name and data and convert them for training, without training; arguments as for `learn`."""
+        if resume and replace:
+            raise ConfigError("both resume and replace are given: resume continues a task, replace starts over")
+        if not (resume or replace):
+            check_free([task], self.bank, hint="resume=True continues it, replace=True starts over")
+        known = self.bank.get(task) if resume else None
+        return prepare_task(
+            task, x, y, shape=self.input_shape, outputs=self.outputs, seed=self.seed, known=known, **data
+        )
+
+    def learn_prepared(
+        self,
+        task: PreparedTask,
+        recipe: Recipe,
+        *,
+        start: str | None = None,
+        resume: bool = False,
+        replace: bool = False,
+        **training: Unpack[TrainingArgs],
+    ) -> Context:
+        """Learn a task that `prepare` has checked, for callers that queue the work; arguments as for `learn`."""
+        begin = self._trainer.start(task, start, resume=resume)
+        (context,) = self._trainer.fit([[task]], recipe, starts=[begin], replace=resume or replace, **training)
+        return context
+
+    def learn_many(
+        self,
+        tasks: Mapping[str, Any],
+        *,
+        batches: int | None = None,
+        epochs: int | None = None,
+        recipe: Recipe | str | None = None,
+        validation: float | None = None,
+        replace: bool = False,
+        progress: bool = True,
+        callbacks: Callbacks = (),
+        engine: str | Engine = "local",
+    ) -> list[Context]:
+        """Learn several tasks in one go, `{name: (x, y)}`: the same contexts as one after another, in less time.
+
+        Tasks with equally many rows are stacked; every finished stack is stored at once, so an interruption loses
+        only what was under way.
+        """
+        pairs = {name: rows_and_labels(data, f'task "{name}"') for name, data in tasks.items()}
+        made = [self.prepare(name, x, y, validation=validation, replace=replace) for name, (x, y) in pairs.items()]
+        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs)
+        groups = group_tasks(self.model, made, chosen.batch_size)
+        training: TrainingArgs = {"progress": progress, "callbacks": callbacks, "engine": engine}
+        by_name = {context.name: context for context in self._trainer.fit(groups, chosen, replace=replace, **training)}
+        return [by_name[name] for name in tasks]
+
+    def predict(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> npt.NDArray[Any]:
+        """The labels of these rows: all of one task, one task per row, or of the task inferred for them as a group."""
+        return predicted_labels(self.logits(x, task, infer_task=infer_task))
+
+    @overload
+    def predict_proba(
+        self, x: Any, task: str | None = None, *, infer_task: bool = False
+    ) -> npt.NDArray[np.float32]: ...
+
+    @overload
+    def predict_proba(
+        self, x: Any, task: Sequence[str], *, infer_task: bool = False
+    ) -> list[npt.NDArray[np.float32]]: ...
+
+    def predict_proba(
+        self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False
+    ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+        """Probabilities over the task's classes, `[rows, classes]`; for mixed tasks a list, one array per row."""
+        return probabilities(self.logits(x, task, infer_task=infer_task))
+
+    def score(self, x: Any, y: Any = None, task: str | Sequence[str] | None = None) -> float:
+        """Accuracy: the share of rows whose predicted label is right."""
+        x, labels = (x, y) if y is not None else inputs.collect(x)
+        return share_right(self.predict(x, task), labels)
+
+    def logits(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> Outputs:
+        """Raw outputs `[rows, classes]`, the task or tasks they are of, and the classes of each task.
+
+        Rows of mixed tasks have `-inf` where their task has no class.
+        """
+        rows = inputs.rows_of(x, shape=self.input_shape)
+        return self._predictor.logits(rows, task, infer=infer_task, outputs=self.outputs)
+
+    def infer_task(
+        self, x: Any, *, tasks: Sequence[str] | None = None, method: Method = "auto", keep: int = 24
+    ) -> list[TaskScore]:
+        """Tasks ranked by how well they fit these rows as a group, best first, each with a score in 0..1.
+
+        The score is one minus the mean output entropy divided by the log of the task's class count. "exhaustive"
+        evaluates every context, "sketch" the `keep` tasks whose training rows are most similar to these, "one-shot" the
+        `keep` tasks with the largest gradients in a mixture of all contexts; "auto" is exhaustive for few tasks and
+        uses sketches for many.
+        """
+        rows = inputs.rows_of(x, shape=self.input_shape)
+        names = list(tasks) if tasks is not None else self.tasks
+        return self._predictor.infer_task(rows, names, method=method, keep=keep)
+
+    def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
+        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed).
+
+        With few tasks the mean is largely the tasks themselves: among n, unrelated ones have about -1 / (n - 1).
+        """
+        return nearest_tasks(self.bank, task, count)
+
+    def context(self, task: str) -> Context:
+        """What one task learned."""
+        return self.bank.get(task)
+
+    def add(self, context: Context, *, replace: bool = False) -> None:
+        """Store a context that was learned elsewhere by the same model."""
+        check_context(context, self.model, self.fingerprint, outputs=self.outputs)
+        self.bank.put(context, replace=replace)
+        self.resident.drop(context.name)  # read from the bank when it is used, if it is still there
+
+    def merge(self, task: str) -> nn.Module:
+        """A plain `nn.Module` with this task's context baked in: raw rows in, logits of its classes out."""
+        context = self.bank.get(task)
+        with self._busy:
+            return merge_task(self.model, context, outputs=self.outputs)
+
+    def forget(self, task: str) -> None:
+        """Drop a task for good."""
+        self.bank.delete(task)
+        self.resident.drop(task)
+        self._forgotten.add(task)
+
+    def refresh(self) -> list[str]:
+        """Read what other processes changed in the bank; returns the names of changed tasks."""
+        return self.resident.refresh()
+
+    def save(self, path: str | Path) -> None:
+        """Write a model folder with all tasks; a learner whose bank is that folder is saved already.
+
+        Tasks that the folder has from elsewhere stay; those forgotten here are dropped there too.
+        """
+        target = Path(path)
+        if self.folder is None or self.folder.resolve() != target.resolve():
+            model_folder.write_folder(target, self.model, self.bank, self.fingerprint, self._forgotten)
+
+    @classmethod
+    def load(cls, path: str | Path, *, model: nn.Module | None = None, **settings: Any) -> Learner:
+        """Open a model folder, or the folder of a run whose method learns contexts.
+
+        The folder above a run works too where the run has one seed. The frozen weights are made again from the seed
+        and their fingerprint is compared.
+        """
+        folder = model_folder.find_folder(path)
+        found = model_folder.read_model(folder, model)
+        model_folder.check_bank(folder)
+        return cls(found, bank=folder, **settings)
+
+    def close(self) -> None:
+        """Close the bank; on disk it is then as small as it can be."""
+        self.bank.close()
+
+    def __repr__(self) -> str:
+        where = self.folder or "memory"
+        with contextlib.suppress(Exception):
+            return f"Learner({type(self.model).__name__} {self.fingerprint[:8]}, {len(self.bank)} tasks in {where})"
+        return f"Learner({type(self.model).__name__}, closed)"

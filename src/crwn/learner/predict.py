@@ -1,0 +1,139 @@
+"""Predictions of a model with contexts that are in memory: one task for all rows, or one for each row."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from crwn.contexts.bank import ResidentStack
+from crwn.data.dataset import Rows
+from crwn.data.inputs import label_array, plain_labels, standardize_rows
+from crwn.data.standardize import stack_scalings, standardize_per_task
+from crwn.errors import ConfigError, DataError, TaskError
+from crwn.learner.task_inference import Method, TaskScore, infer_task
+from crwn.models.functional import mixed_logits
+from crwn.training.evaluation import predict_logits
+
+Classes = dict[str, tuple[Hashable, ...]]
+Outputs = tuple[Tensor, str | Sequence[str], Classes]  # logits, the task of all rows or of each, classes of each task
+MOST_ROWS = 1024
+
+
+def predicted_labels(outputs: Outputs) -> npt.NDArray[Any]:
+    """The label of the largest logit of every row."""
+    logits, tasks, classes = outputs
+    best = logits.argmax(dim=1).numpy()
+    if isinstance(tasks, str):
+        return label_array(classes[tasks], best)
+    labels: list[Hashable] = [classes[name][i] for name, i in zip(tasks, best, strict=True)]
+    return label_array(labels, np.arange(len(labels)))
+
+
+def probabilities(outputs: Outputs) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+    """Probabilities `[rows, classes]`; for mixed tasks a list, each row over the classes of its task."""
+    logits, tasks, classes = outputs
+    if isinstance(tasks, str):
+        return logits.softmax(dim=1).numpy()
+    return [logits[i, : len(classes[name])].softmax(dim=0).numpy() for i, name in enumerate(tasks)]
+
+
+def share_right(predicted: npt.NDArray[Any], y: Any) -> float:
+    """The share of predictions that equal their label."""
+    labels, found = plain_labels(y), predicted.tolist()
+    if len(labels) != len(found):
+        raise DataError(f"{len(found)} rows but {len(labels)} labels: there must be one for each row")
+    if not labels:
+        raise DataError("there are no rows to score")
+    return sum(bool(a == b) for a, b in zip(found, labels, strict=True)) / len(labels)
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """One model, the contexts in memory for it, and the lock under which it may be called.
+
+    `functional_call` swaps tensors inside the module for a moment, so there is one prediction at a time.
+    """
+
+    model: nn.Module
+    resident: ResidentStack
+    device: torch.device
+    busy: threading.Lock
+
+    def choose(self, rows: Rows, task: str | Sequence[str] | None, *, infer: bool) -> str | Sequence[str]:
+        """The task of all rows, or one task for each row: as given, inferred, or the only one there is.
+
+        Raises:
+            TaskError: no task is given and there is not exactly one.
+        """
+        if task is not None and infer:
+            raise ConfigError("both a task and infer_task=True are given: give one of them")
+        if isinstance(task, str):
+            return task
+        bank = self.resident.bank
+        if task is not None:
+            names = [str(name) for name in task]
+            if len(names) != len(rows):
+                raise DataError(f"{len(rows)} rows but {len(names)} task names: give one name, or one for each row")
+            return names
+        if infer:
+            return self.infer_task(rows, bank.names())[0].task
+        first = bank.names(limit=2)
+        if len(first) == 1:
+            return first[0]
+        held = f"{len(bank)} tasks" if first else "no tasks yet"
+        raise TaskError(f"this learner has {held}: give one with task=, or pass infer_task=True")
+
+    def logits(self, rows: Rows, task: str | Sequence[str] | None, *, infer: bool, outputs: int) -> Outputs:
+        """Logits of the rows under their tasks, which `choose` determines."""
+        chosen = self.choose(rows, task, infer=infer)
+        if isinstance(chosen, str):
+            logits, classes = self.one_task(rows, chosen)
+        else:
+            logits, classes = self.task_per_row(rows, chosen, outputs)
+        return logits, chosen, classes
+
+    def infer_task(
+        self, rows: Rows, names: Sequence[str], *, method: Method = "auto", keep: int = 24
+    ) -> list[TaskScore]:
+        """These tasks ranked by how well they fit the rows as a group; see `Learner.infer_task`."""
+        with self.busy:
+            return infer_task(self.model, self.resident, names, rows, method=method, keep=keep)
+
+    def one_task(self, rows: Rows, task: str) -> tuple[Tensor, Classes]:
+        """Logits `[rows, classes of the task]`."""
+        tensors, facts = self.resident.take_with_facts([task])
+        classes = facts[task].classes
+        if not len(rows):
+            return torch.zeros(0, len(classes)), {task: classes}
+        context = {name: value[0] for name, value in tensors.items()}
+        ready = standardize_rows(rows, facts[task].info.scaling)
+        with self.busy:
+            logits = predict_logits(self.model, context, ready, classes=len(classes), device=self.device)
+        return logits, {task: classes}
+
+    def task_per_row(self, rows: Rows, names: Sequence[str], outputs: int) -> tuple[Tensor, Classes]:
+        """Logits `[rows, outputs]` of rows that each have a task, `-inf` where the row's task has no class."""
+        parts: list[Tensor] = [torch.zeros(0, outputs)]
+        classes: Classes = {}
+        size = min(MOST_ROWS, self.resident.capacity)
+        for at in range(0, len(names), size):
+            some = list(names[at : at + size])
+            # Always in this order: task inference reads contexts while it holds the model.
+            with self.busy, self.resident.holding(some) as (tensors, facts):
+                x = rows.inputs(slice(at, at + size))
+                if not rows.standardized:
+                    x = standardize_per_task(x, stack_scalings([facts[name].info.scaling for name in some]))
+                if self.device.type != "cpu":
+                    tensors = {name: value.to(self.device) for name, value in tensors.items()}
+                logits = mixed_logits(self.model, tensors, x.to(self.device)).float().cpu()
+            counts = torch.tensor([len(facts[name].classes) for name in some])
+            parts.append(logits.masked_fill(torch.arange(logits.shape[1]) >= counts[:, None], -torch.inf))
+            classes |= {name: fact.classes for name, fact in facts.items()}
+        return torch.cat(parts), classes

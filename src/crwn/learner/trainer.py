@@ -1,0 +1,114 @@
+"""Training of a learner's tasks: the context each starts from, training in groups, and storing what was learned."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypedDict
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from crwn.contexts import Context
+from crwn.contexts.bank import ResidentStack
+from crwn.data.dataset import Rows
+from crwn.errors import ConfigError
+from crwn.learner.fit import SAMPLE, Start, fit, spread
+from crwn.learner.progress import progress_bar
+from crwn.training.engines import Engine, make_engine
+from crwn.training.evaluation import predict_logits
+from crwn.training.loop import Callbacks
+from crwn.training.recipe import Recipe
+from crwn.training.task import PreparedTask
+
+
+class TrainingArgs(TypedDict, total=False):
+    """Options of `Trainer.fit` that callers pass through."""
+
+    progress: bool
+    callbacks: Callbacks
+    engine: str | Engine
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """One model, the contexts in memory and in the bank behind them, and the lock under which the model is called."""
+
+    model: nn.Module
+    resident: ResidentStack
+    seed: int
+    device: torch.device
+    busy: threading.Lock
+
+    def start(self, task: PreparedTask, start: str | None, *, resume: bool) -> Start:
+        """The context that a task starts from: its own, another task's, or None for the model's initial one.
+
+        Args:
+            start: the name of a task, or "nearest" for the one that fits the rows best.
+        """
+        bank = self.resident.bank
+        if resume:
+            if start is not None:
+                raise ConfigError(
+                    f'both resume and start="{start}" are given: resume starts from the task\'s own context'
+                )
+            return [bank.get(task.name).tensors]
+        found = self.best_start(task.rows) if start == "nearest" else start
+        return None if found is None else [bank.get(found).tensors]
+
+    def best_start(self, rows: Rows) -> str | None:
+        """The task whose context predicts these labelled rows with the lowest loss; None where no task can."""
+        sample = spread(rows, SAMPLE)
+        labels = sample.labels(slice(None))
+        losses = {}
+        for name in self.resident.bank.names():
+            tensors, facts = self.resident.take_with_facts([name])
+            classes = len(facts[name].classes)
+            if classes < int(labels.max()) + 1:
+                continue
+            context = {key: value[0] for key, value in tensors.items()}
+            with self.busy:
+                logits = predict_logits(self.model, context, sample, classes=classes)
+            losses[name] = float(F.cross_entropy(logits, labels))
+        return min(losses, key=losses.__getitem__) if losses else None
+
+    def fit(
+        self,
+        groups: Sequence[Sequence[PreparedTask]],
+        recipe: Recipe,
+        *,
+        starts: Sequence[Start] | None = None,
+        replace: bool,
+        progress: bool = True,
+        callbacks: Callbacks = (),
+        engine: str | Engine = "local",
+    ) -> list[Context]:
+        """Train groups of tasks and return their contexts; each group is stored as soon as it is trained.
+
+        Args:
+            starts: for every group the contexts its tasks start from; None for the model's initial one.
+            replace: overwrite tasks of the same names.
+            progress: show a bar on stderr.
+            callbacks: called after every step.
+            engine: where groups are trained: "local", "processes", "ray", or an engine.
+        """
+        contexts: list[Context] = []
+        with progress_bar(groups, recipe, shown=progress) as show:
+            for group in fit(
+                self.model,
+                groups,
+                recipe,
+                seed=self.seed,
+                starts=starts,
+                engine=make_engine(engine),
+                device=self.device,
+                callbacks=[*callbacks, show],
+                alone=self.busy,
+            ):
+                self.resident.bank.put_many(group, replace=replace)
+                for context in group:
+                    self.resident.drop(context.name)  # read from the bank when it is used, if it is still there
+                contexts.extend(group)
+        return contexts

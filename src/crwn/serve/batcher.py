@@ -1,0 +1,230 @@
+"""Predicts the rows of concurrent requests in shared forward passes, whatever their tasks."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from crwn.data.dataset import Rows
+from crwn.errors import BankError, CRWNError, DataError
+from crwn.learner import Learner
+from crwn.serve.errors import ServeError
+from crwn.serve.limits import Limits
+from crwn.serve.metrics import Metrics
+from crwn.serve.worker import Worker
+from crwn.training.stacking import widest_layer
+
+log = logging.getLogger("crwn.serve")
+
+ROWS_AT_ONCE = 512
+# A request of one task with more rows than this gets a pass of its own, without a context per row.
+ALONE = 64
+# While requests arrive within this many seconds of each other, a pass waits for more, up to the longest wait.
+CLOSE_SECONDS = 0.003
+LONGEST_GATHERING = 0.1
+
+
+@dataclass
+class Outputs:
+    """The model's outputs for the rows of one request."""
+
+    logits: list[Tensor]  # one tensor a row, over the classes of its task
+    tasks: list[str]
+    classes: dict[str, tuple[Hashable, ...]]
+
+
+@dataclass
+class _Request:
+    rows: Rows
+    tasks: str | list[str]
+    done: asyncio.Future[Outputs]
+    loop: asyncio.AbstractEventLoop
+    result: Outputs | Exception | None = None
+
+    @property
+    def names(self) -> list[str]:
+        return [self.tasks] * len(self.rows) if isinstance(self.tasks, str) else self.tasks
+
+    @property
+    def alone(self) -> bool:
+        return isinstance(self.tasks, str) and len(self.rows) > ALONE
+
+
+class Batcher(Worker[_Request]):
+    """One thread calls the model; each pass takes the requests that are waiting, up to a number of rows.
+
+    Requests queue up while a pass runs, so batches grow with the load. After a pass that several requests shared, the
+    next one also waits for requests that are just arriving, no longer than the last pass took; a single client never
+    waits.
+    """
+
+    def __init__(self, learner: Learner, limits: Limits, metrics: Metrics) -> None:
+        super().__init__("crwn-model")
+        self.learner = learner
+        self.limits = limits
+        self.metrics = metrics
+        self.rows_at_once = min(ROWS_AT_ONCE, learner.resident.capacity)
+        # Convolutions gain nothing from a context per row.
+        self._mixes = widest_layer(learner.model) is not None
+        self._waiting_rows = 0
+        self._refreshed = time.monotonic()
+        self._gathering = 0.0  # seconds that the next pass may wait for more requests
+
+    def stop(self) -> None:
+        """Processes the waiting requests, then ends the thread."""
+        self.end()
+        self.join()
+
+    async def predict(self, rows: Rows, tasks: str | list[str]) -> Outputs:
+        """Outputs for checked rows (as `Learner.logits` takes them), computed together with other waiting requests."""
+        loop = asyncio.get_running_loop()
+        request = _Request(rows, tasks, loop.create_future(), loop)
+        with self.changed:
+            if self.stopping:
+                raise ServeError.stopping()
+            if self._waiting_rows + len(rows) > self.limits.waiting_rows and self.queue:
+                raise ServeError(503, "busy", "too many rows are waiting: try again later", {"Retry-After": "1"})
+            self.queue.append(request)
+            self._waiting_rows += len(rows)
+            self.changed.notify()
+        seconds = self.limits.predict_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await request.done
+        except TimeoutError:
+            raise ServeError(503, "timeout", f"no prediction within {seconds:g} s: try again") from None
+
+    def take(self) -> list[_Request]:
+        self._gather()
+        taken: list[_Request] = []
+        rows = 0
+        while self.queue and (not taken or rows + len(self.queue[0].rows) <= self.rows_at_once):
+            request = self.queue.popleft()
+            self._waiting_rows -= len(request.rows)
+            rows += len(request.rows)
+            if not request.done.cancelled():
+                taken.append(request)
+        return taken
+
+    def _gather(self) -> None:
+        """Waits while further requests arrive, as long as `_gathering` allows."""
+        until = time.perf_counter() + self._gathering
+        while (left := until - time.perf_counter()) > 0 and self._waiting_rows < self.rows_at_once:
+            known = len(self.queue)
+            self.changed.wait(min(CLOSE_SECONDS, left))
+            if len(self.queue) == known or self.stopping:
+                return
+
+    def handle(self, items: list[_Request]) -> None:
+        began = time.perf_counter()
+        try:
+            self._refresh()
+            for group in self._groups(items):
+                self._predict(group)
+        except Exception as error:
+            log.exception("predicting failed")
+            for request in items:
+                request.result = request.result or error
+        took = time.perf_counter() - began
+        self._gathering = min(took, LONGEST_GATHERING) if len(items) > 1 else 0.0
+        _deliver(items)
+
+    def _refresh(self) -> None:
+        """Reads which tasks other services changed in the bank, at most once every `refresh_seconds`."""
+        if time.monotonic() - self._refreshed < self.limits.refresh_seconds:
+            return
+        self._refreshed = time.monotonic()
+        try:
+            self.learner.refresh()
+        except BankError as error:
+            log.warning("the bank cannot be read, contexts in memory are used: %s", error)
+
+    def _groups(self, requests: list[_Request]) -> list[list[_Request]]:
+        """Splits requests into groups that share a forward pass."""
+        alone = [[request] for request in requests if request.alone]
+        together = [request for request in requests if not request.alone]
+        if self._mixes:
+            return [*alone, together] if together else alone
+        by_task: dict[Any, list[_Request]] = {}
+        for request in together:
+            by_task.setdefault(request.tasks if isinstance(request.tasks, str) else id(request), []).append(request)
+        return [*alone, *by_task.values()]
+
+    def _predict(self, group: list[_Request]) -> None:
+        try:
+            self._predict_together(group)
+        except CRWNError as error:
+            if len(group) == 1:
+                group[0].result = error
+                return
+            # One unknown task must not fail the requests beside it.
+            for request in group:
+                self._predict([request])
+
+    def _predict_together(self, group: list[_Request]) -> None:
+        names = [name for request in group for name in request.names]
+        rows = group[0].rows
+        if len(group) > 1:
+            rows = dataclasses.replace(rows, x=torch.cat([request.rows.x for request in group]))
+        began, worked = time.perf_counter(), time.thread_time()
+        logits, classes = self._logits(rows, names)
+        self.metrics.model_seconds.inc(time.perf_counter() - began)
+        self.metrics.model_cpu.inc(time.thread_time() - worked)
+        self.metrics.rows.inc(len(rows))
+        self.metrics.batch_rows.observe(len(rows))
+        self.metrics.batch_requests.observe(len(group))
+        finite = torch.isfinite(logits).sum(dim=1).tolist()
+        at = 0
+        for request in group:
+            end = at + len(request.rows)
+            counts = [len(classes[name]) for name in names[at:end]]
+            if finite[at:end] != counts:
+                request.result = DataError("the outputs for these rows are not finite: their values are too large")
+            else:
+                own = [logits[i, :count] for i, count in zip(range(at, end), counts, strict=True)]
+                request.result = Outputs(own, names[at:end], {name: classes[name] for name in set(names[at:end])})
+            at = end
+
+    def _logits(self, rows: Rows, names: list[str]) -> tuple[Tensor, dict[str, tuple[Hashable, ...]]]:
+        different = list(dict.fromkeys(names))
+        if len(different) == 1 or self._mixes:
+            logits, _, classes = self.learner.logits(rows, names if len(different) > 1 else names[0])
+            return logits, classes
+        out = torch.full((len(rows), self.learner.outputs), -torch.inf)
+        found: dict[str, tuple[Hashable, ...]] = {}
+        for name in different:
+            at = torch.tensor([i for i, other in enumerate(names) if other == name])
+            part, _, classes = self.learner.logits(rows.select(at), name)
+            out[at, : part.shape[1]] = part
+            found |= classes
+        return out, found
+
+
+def _deliver(requests: Sequence[_Request]) -> None:
+    """Sets the results of all requests with one call into each event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Request]] = {}
+    for request in requests:
+        by_loop.setdefault(request.loop, []).append(request)
+    for loop, some in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, some)
+        except RuntimeError:  # the loop is closed: nobody waits for these results
+            continue
+
+
+def _settle(requests: Sequence[_Request]) -> None:
+    for request in requests:
+        if request.done.done():
+            continue
+        if isinstance(request.result, Exception):
+            request.done.set_exception(request.result)
+        elif request.result is not None:
+            request.done.set_result(request.result)

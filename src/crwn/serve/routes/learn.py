@@ -1,0 +1,53 @@
+"""Endpoint that starts learning a task."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from crwn.serve import body
+from crwn.serve.access import Writer
+from crwn.serve.errors import documented
+from crwn.serve.learning import make_learn
+from crwn.serve.names import TaskName
+from crwn.serve.schemas import BINARY, JobFacts, LearnOptions, LearnRequest, body_of
+from crwn.serve.service import Service, service_of
+
+router = APIRouter(prefix="/v1/tasks", tags=["learn"])
+
+_EXAMPLES = {"two rows": {"value": {"x": [[0.0, 1.0], [1.0, 0.0]], "y": ["cat", "dog"], "batches": 300}}}
+_CSV = {"type": "string", "description": "the first line names the columns, one of them `label`"}
+
+
+@router.post(
+    "/{name}/learn",
+    status_code=202,
+    openapi_extra=body_of(_EXAMPLES, **{body.JSON: LearnRequest, body.NPZ: BINARY, body.CSV: _CSV}),
+    responses=documented(400, 401, 403, 404, 408, 409, 413, 415, 422, 429),
+)
+async def learn(request: Request, name: TaskName, _: Writer, options: Annotated[LearnOptions, Query()]) -> JobFacts:
+    """Start a job that learns a task from JSON arrays, an `.npz` with `x` and `y`, or a CSV with a column `label`.
+
+    The data are checked in full before the job is queued. In a JSON body, options may be given beside the data.
+    """
+    service = service_of(request)
+    kind = body.content_type(request, body.JSON, body.NPZ, body.CSV)
+    service.jobs.check_room(name)
+    data = await body.read_body(request, service.limits.upload_bytes, service.limits.body_seconds * 10)
+    return await run_in_threadpool(_queue, service, name, kind, data, options)
+
+
+def _queue(service: Service, name: str, kind: str, data: bytes, options: LearnOptions) -> JobFacts:
+    if kind == body.JSON:
+        given = body.parse_json(LearnRequest, data)
+        x, y = body.numbers(given.x, "x"), body.labels(given.y)
+        options = options.model_copy(
+            update=given.model_dump(include=set(LearnOptions.model_fields), exclude_unset=True)
+        )
+    elif kind == body.NPZ:
+        x, y = body.parse_npz(data, service.limits.unpacked_bytes)
+    else:
+        x, y = body.parse_csv(data)
+    return JobFacts.of(service.jobs.add(name, make_learn(service, name, x, y, options)))
