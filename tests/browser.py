@@ -40,6 +40,7 @@ def find_chromium() -> str:
 def open_browser() -> Iterator[Browser]:
     """A headless Chromium."""
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    sync_api.expect.set_options(timeout=60_000)  # five seconds are too few on a busy machine
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), headless=True, args=_FLAGS)
         try:

@@ -1,4 +1,4 @@
-"""Made-up records of runs for tests of reports."""
+"""Invented records of runs for tests of reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from crwn.experiments.config import USUAL_BUDGET, USUAL_TASKS, RunConfig
 from crwn.experiments.folder import RunFolder
 from crwn.experiments.result import RunResult
+from crwn.experiments.suite import SUITES, load_suite
 
 
 def write_record(
@@ -55,3 +56,13 @@ def write_record(
         )
     )
     return files.path
+
+
+def write_suites(base: Path) -> None:
+    """Three tasks of every cell of every suite, with the paper's accuracy, and one run with a matrix."""
+    for name in SUITES:
+        for cell in load_suite(name).cells():
+            paper = cell.published
+            write_record(base, cell.config(tasks=3), paper.accuracy if paper else 70.0, params=5000)
+    matrix = RunConfig(scenario="rotated-mnist", method="finetune", size="256", tasks=3, matrix=True)
+    write_record(base, matrix, 80.0, forgetting=3.0)

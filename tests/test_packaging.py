@@ -58,7 +58,8 @@ def test_sdist_holds_what_tests_need(built: Path) -> None:
     (sdist,) = built.glob("crwn-*.tar.gz")
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "src/crwn/__init__.py", "tests/test_packaging.py"} <= names
+    assert {"pyproject.toml", "README.md", "LICENSE", "mkdocs.yml", "src/crwn/__init__.py"} <= names
+    assert {"tests/test_packaging.py", "scripts/results_page.py", "results/bench/scale.json"} <= names
 
 
 def test_wheel_works_from_an_empty_folder(built: Path, tmp_path: Path) -> None:
@@ -116,7 +117,7 @@ def test_help_answers_quickly() -> None:
 @pytest.mark.parametrize(
     ("blocked", "code", "extra"),
     [
-        ("ray", "from crwn.engine.on_ray import RayEngine; list(RayEngine().each(print, [1]))", "ray"),
+        ("ray", "from crwn.training.engines.ray import RayEngine; list(RayEngine().run([1]))", "ray"),
         ("onnxruntime", "from crwn.integrations.onnx import export_onnx; export_onnx(None, 'a', 'a.onnx')", "onnx"),
         ("huggingface_hub", "from crwn.integrations.hub import from_pretrained; from_pretrained('a/b')", "hub"),
         ("tensorboard", "from crwn.integrations.tensorboard import TensorBoard; TensorBoard('x')", "tensorboard"),

@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from crwn.bench import measure_all
-from crwn.bench.performance_page import write_page
 from crwn.cli import app
 from crwn.errors import ConfigError
 
@@ -66,15 +65,6 @@ def test_the_promised_figures_are_there(records: Path, name: str) -> None:
 def test_peft_is_measured_or_said_to_be_missing(records: Path) -> None:
     record = json.loads((records / "mixed.json").read_text())
     assert record["mixed"].get("vs_peft", 0) > 0 or any("PEFT" in note for note in record["notes"])
-
-
-@pytest.mark.slow
-def test_the_page_shows_every_figure(records: Path, tmp_path: Path) -> None:
-    write_page(records, tmp_path / "performance.md")
-    text = (tmp_path / "performance.md").read_text()
-    for name, figures in PROMISED.items():
-        assert all(f"`{name}.{figure}`" in text for figure in figures)
-    assert (tmp_path / "images" / "scaling.png").exists()
 
 
 def test_an_unknown_name_is_refused() -> None:

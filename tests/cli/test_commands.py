@@ -1,4 +1,4 @@
-"""The command line as a whole: help, errors at the edge, how fast it answers."""
+"""The command line as a whole: help, errors at the edge, interruptions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 from crwn import Learner, NeuroModNet
 from crwn.cli import main
+from processes import receive_ctrl_c
 
 CRWN = Path(sys.executable).with_name("crwn")
 COMMANDS = (
@@ -22,7 +23,7 @@ COMMANDS = (
 
 
 def crwn(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([str(CRWN), *words], capture_output=True, text=True, timeout=120)
+    return subprocess.run([str(CRWN), *words], capture_output=True, text=True, timeout=300)
 
 
 def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -47,7 +48,7 @@ def test_help_needs_no_torch_and_answers_fast() -> None:
         "heavy = {'torch', 'sklearn', 'matplotlib', 'sqlalchemy', 'ray', 'fastapi', 'plotly'} & set(sys.modules)\n"
         "print(sorted(heavy), time.process_time() - began, file=sys.stderr)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     heavy, _, seconds = done.stderr.strip().rpartition(" ")
     assert heavy == "[]", done.stderr
     assert float(seconds) < 1.5
@@ -56,7 +57,7 @@ def test_help_needs_no_torch_and_answers_fast() -> None:
 
 def test_version_and_importing_the_package_need_no_torch() -> None:
     script = "import sys, crwn; print(crwn.__version__, 'torch' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.stdout.split() == ["0.1.0", "False"]
     assert crwn("--version").stdout.startswith("crwn 0.1.0")
 
@@ -92,7 +93,7 @@ def test_wrong_usage_is_status_2(
     [
         (RuntimeError("odd\nthing"), "error: RuntimeError: odd thing: crwn did not expect this; --debug shows where"),
         (MemoryError(), "error: not enough memory"),
-        (KeyboardInterrupt(), "error: stopped; everything finished before is kept"),
+        (KeyboardInterrupt(), "error: stopped; everything finished before is saved"),
         (PermissionError(13, "Permission denied", "m.crwn"), "error: [Errno 13] Permission denied: 'm.crwn'"),
     ],
     ids=lambda value: type(value).__name__,
@@ -103,7 +104,7 @@ def test_whatever_happens_is_one_line(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("crwn.model_folder.read_description", fail)
+    monkeypatch.setattr("crwn.learner.folder.read_description", fail)
     assert run(monkeypatch, "tasks", "m.crwn") == 1
     told = capsys.readouterr()
     assert told.out == ""
@@ -119,31 +120,28 @@ def test_ctrl_c_while_learning_keeps_what_was_learned(tmp_path: Path) -> None:
         learner.learn("first", data["x"], data["y"], batches=2, progress=False)
     words = [str(CRWN), "learn", folder, "second", str(tmp_path / "d.npz"), "--batches", "1000000"]
     pipe = subprocess.PIPE
-    process = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=hear_ctrl_c)
-    # The bank is opened just before learning begins: nothing else can be seen from outside.
-    deadline = time.monotonic() + 60
-    while not _is_learning(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    time.sleep(1.0)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (1, "")
-    assert err == 'error: stopped while learning "second": 1 tasks learned before are kept\n'
+    # Learning begins soon after the bank is opened, which is all that can be seen from outside. On a busy machine the
+    # first interruption can come too early, with another message.
+    for seconds in (1, 5, 25):
+        process = subprocess.Popen(words, stdout=pipe, stderr=pipe, text=True, preexec_fn=receive_ctrl_c)
+        while not _has_opened_bank(process.pid) and process.poll() is None:
+            time.sleep(0.1)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=300)
+        assert (process.returncode, out) == (1, "")
+        if "while learning" in err:
+            break
+    assert err == 'error: stopped while learning "second"; saved before: 1 task\n'
     with Learner.load(folder) as learner:
         assert learner.tasks == ["first"]
 
 
-def _is_learning(pid: int) -> bool:
-    """Whether the process has opened the bank."""
+def _has_opened_bank(pid: int) -> bool:
     try:
         return any("bank.sqlite" in str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir())
     except OSError:
         return False
-
-
-def hear_ctrl_c() -> None:
-    """Also where the tests run in the background of a shell, which makes its children deaf to it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_an_interrupted_import_is_an_interruption(
@@ -160,4 +158,4 @@ def test_an_interrupted_import_is_an_interruption(
         with pytest.raises(SystemExit) as caught:
             main()
         assert caught.value.code == 1
-        assert capsys.readouterr().err == "error: stopped; everything finished before is kept\n"
+        assert capsys.readouterr().err == "error: stopped; everything finished before is saved\n"

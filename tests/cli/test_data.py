@@ -8,10 +8,7 @@ from typer.testing import CliRunner
 from crwn.cli.data import app
 from crwn.errors import DataError
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRWN_DATA", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def run(*words: str) -> str:
@@ -33,7 +30,7 @@ def test_fetch_import_and_list(tmp_path: Path) -> None:
 
 
 def test_errors_are_left_to_the_edge() -> None:
-    with pytest.raises(DataError, match=r"there is no data set 'nothing'"):
+    with pytest.raises(DataError, match=r"there is no dataset 'nothing'"):
         run("fetch", "nothing")
 
 

@@ -18,7 +18,7 @@ def demo(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 
 
 @pytest.mark.slow
-def test_the_demo_tells_its_story(
+def test_the_demo_from_beginning_to_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "demo"
@@ -28,7 +28,7 @@ def test_the_demo_tells_its_story(
         cells[0]: cells[1:] for line in told.splitlines() if len(cells := [c.strip() for c in line.split("|")[1:-1]])
     }
     assert rows["task"] == ["NeuroModNet", "FlyNet", "fine-tuning"]
-    forgotten = [float(cell.split()[0]) for cell in rows["forgotten since it was learned"]]
+    forgotten = [float(cell.split()[0]) for cell in rows["forgetting"]]
     assert forgotten[:2] == [0.0, 0.0]
     assert forgotten[2] > 10
     assert "Try next:" in told

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from crwn.similarity import centred_cosine, flatten, nearest
+from crwn.contexts.similarity import centred_cosine, flatten, nearest
 
 
 def test_flatten_leaves_statistics_out_and_can_take_one_layer() -> None:

@@ -1,8 +1,9 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -36,7 +37,6 @@ def test_npy_pairs_in_a_folder_or_by_name(tmp_path: Path) -> None:
         read_arrays(tmp_path / "other.npy")
 
 
-@settings(deadline=None)
 @given(
     x=arrays.arrays(
         np.float32, arrays.array_shapes(min_dims=2, max_dims=2, max_side=6), elements=st.floats(-9, 9, width=32)
@@ -84,7 +84,7 @@ def test_csv_gives_back_what_was_written(
         ({"x": X, "y": np.array([0, "a", None, 1], dtype=object)}, "never unpickled"),
     ],
 )
-def test_bad_arrays_are_refused_with_the_values(tmp_path: Path, parts: dict[str, object], message: str) -> None:
+def test_bad_arrays_are_refused_with_the_values(tmp_path: Path, parts: dict[str, Any], message: str) -> None:
     np.savez(tmp_path / "a.npz", **parts)
     with pytest.raises(DataError, match=message):
         read_arrays(tmp_path / "a.npz")

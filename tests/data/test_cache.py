@@ -120,7 +120,7 @@ def test_a_later_format_says_so(cache: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", ".hidden", "a b", "x" * 101])
 def test_names_that_are_no_folder_names_are_refused(cache: Path, name: str) -> None:
-    with pytest.raises(DataError, match=r"cannot be the name of a data set"):
+    with pytest.raises(DataError, match=r"cannot be the name of a dataset"):
         write_set(name, some_arrays())
 
 

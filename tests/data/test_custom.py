@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from crwn.data import read_image_set
 from crwn.errors import DataError
 
 
-def save(path: Path, x: np.ndarray, y: object, **more: object) -> Path:
+def save(path: Path, x: np.ndarray, y: list[Any], **more: Any) -> Path:
     np.savez(path, x=x, y=y, **more)
     return path
 

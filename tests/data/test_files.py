@@ -5,6 +5,7 @@ import pytest
 
 from crwn.data import read_labelled
 from crwn.errors import DataError
+from image_folders import MakeFolders
 
 
 def test_values_stay_as_they_stand_in_the_file(tmp_path: Path) -> None:
@@ -19,7 +20,7 @@ def test_values_stay_as_they_stand_in_the_file(tmp_path: Path) -> None:
     assert y is None
 
 
-def test_class_folders_give_class_names_as_labels(make_folders) -> None:
+def test_class_folders_give_class_names_as_labels(make_folders: MakeFolders) -> None:
     x, y = read_labelled(make_folders({"cat": 2, "ant": 1}))
     assert x.shape == (3, 3, 5, 6)
     assert y is not None
@@ -27,8 +28,8 @@ def test_class_folders_give_class_names_as_labels(make_folders) -> None:
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere.npz is not there"):
+    with pytest.raises(DataError, match=r"nowhere.npz does not exist"):
         read_labelled(tmp_path / "nowhere.npz")
     (tmp_path / "a.xlsx").write_bytes(b"")
-    with pytest.raises(DataError, match=r"of no known kind: give .npz"):
+    with pytest.raises(DataError, match=r"has an unknown format: give .npz"):
         read_labelled(tmp_path / "a.xlsx")

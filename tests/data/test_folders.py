@@ -10,6 +10,7 @@ from PIL import Image
 from crwn.data.folders import read_class_folders
 from crwn.data.progress import silent
 from crwn.errors import DataError
+from image_folders import MakeFolders
 
 
 def as_zip(folder: Path, *, with_folders: bool = False) -> Path:
@@ -21,7 +22,7 @@ def as_zip(folder: Path, *, with_folders: bool = False) -> Path:
     return target
 
 
-def test_a_folder_and_its_zip_give_the_same(make_folders) -> None:
+def test_a_folder_and_its_zip_give_the_same(make_folders: MakeFolders) -> None:
     folder = make_folders({"train/cat": 4, "train/ant": 3, "test/cat": 2, "test/ant": 1})
     for path in (folder, as_zip(folder), as_zip(folder, with_folders=True)):
         found = read_class_folders(path, silent)
@@ -35,13 +36,13 @@ def test_a_folder_and_its_zip_give_the_same(make_folders) -> None:
 
 
 @pytest.mark.parametrize("under", ["", "outer", "outer/inner"])
-def test_folders_around_the_classes_do_not_matter(make_folders, under: str) -> None:
+def test_folders_around_the_classes_do_not_matter(make_folders: MakeFolders, under: str) -> None:
     found = read_class_folders(as_zip(make_folders({"cat": 2, "ant": 3, "train": 1}, under=under)), silent)
     assert found.classes == ("ant", "cat", "train")
     assert found.test is None
 
 
-def test_more_images_than_a_thread_takes_at_once_keep_their_order(make_folders) -> None:
+def test_more_images_than_a_thread_takes_at_once_keep_their_order(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 150, "ant": 90}, size=(3, 3))
     told: list[int] = []
     found = read_class_folders(folder, lambda what, done, total: told.append(done))
@@ -50,7 +51,7 @@ def test_more_images_than_a_thread_takes_at_once_keep_their_order(make_folders) 
     assert told[-1] == 240
 
 
-def test_grey_images_stay_grey_until_one_has_colour(make_folders) -> None:
+def test_grey_images_stay_grey_until_one_has_colour(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2, "ant": 2}, mode="L")
     assert read_class_folders(folder, silent).train[0].shape == (4, 5, 6)
     Image.new("RGB", (6, 5), (255, 0, 0)).save(folder / "cat" / "red.png")
@@ -59,7 +60,7 @@ def test_grey_images_stay_grey_until_one_has_colour(make_folders) -> None:
     assert found.train[0][-1, 0].min() == 255
 
 
-def test_files_that_are_no_images_and_hidden_ones_are_passed_over(make_folders) -> None:
+def test_files_that_are_no_images_and_hidden_ones_are_passed_over(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2, "ant": 2})
     (folder / "cat" / "notes.txt").write_text("a cat")
     (folder / ".DS_Store").mkdir()
@@ -67,14 +68,14 @@ def test_files_that_are_no_images_and_hidden_ones_are_passed_over(make_folders) 
     assert len(read_class_folders(folder, silent).train[0]) == 4
 
 
-def test_a_truncated_zip_is_refused(make_folders) -> None:
+def test_a_truncated_zip_is_refused(make_folders: MakeFolders) -> None:
     path = as_zip(make_folders({"cat": 2, "ant": 2}))
     path.write_bytes(path.read_bytes()[:-50])
     with pytest.raises(DataError, match=r"is not a whole zip file"):
         read_class_folders(path, silent)
 
 
-def test_a_zip_with_damaged_content_names_the_file(make_folders) -> None:
+def test_a_zip_with_damaged_content_names_the_file(make_folders: MakeFolders) -> None:
     path = as_zip(make_folders({"cat": 2, "ant": 2}))
     data = bytearray(path.read_bytes())
     at = data.index(b"ant/1.png") + 60
@@ -85,7 +86,7 @@ def test_a_zip_with_damaged_content_names_the_file(make_folders) -> None:
 
 
 @pytest.mark.parametrize("place", ["pear", "train/pear"])
-def test_a_class_with_no_images_is_named(make_folders, place: str) -> None:
+def test_a_class_with_no_images_is_named(make_folders: MakeFolders, place: str) -> None:
     before = place.removesuffix("pear")
     folder = make_folders({f"{before}cat": 2, f"{before}ant": 2})
     (folder / place).mkdir()
@@ -94,20 +95,20 @@ def test_a_class_with_no_images_is_named(make_folders, place: str) -> None:
             read_class_folders(path, silent)
 
 
-def test_a_class_with_no_test_images_is_named(make_folders) -> None:
+def test_a_class_with_no_test_images_is_named(make_folders: MakeFolders) -> None:
     folder = make_folders({"train/cat": 2, "train/ant": 2, "test/cat": 1})
     with pytest.raises(DataError, match=r"class 'ant' in .* has no test images"):
         read_class_folders(folder, silent)
 
 
-def test_images_of_different_sizes_are_named(make_folders) -> None:
+def test_images_of_different_sizes_are_named(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2, "ant": 2})
     Image.new("RGB", (9, 8)).save(folder / "cat" / "big.png")
     with pytest.raises(DataError, match=r"ant/0.png is 6 x 5, cat/big.png is 9 x 8"):
         read_class_folders(folder, silent)
 
 
-def test_a_broken_image_is_named(make_folders) -> None:
+def test_a_broken_image_is_named(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2, "ant": 2}, size=(40, 40))
     (folder / "cat" / "0.png").write_bytes(b"not an image")
     with pytest.raises(DataError, match=r"cat/0.png in .* cannot be read as an image"):
@@ -119,7 +120,9 @@ def test_a_broken_image_is_named(make_folders) -> None:
         read_class_folders(folder, silent)
 
 
-def test_images_without_classes_and_folders_without_images_are_refused(make_folders, tmp_path: Path) -> None:
+def test_images_without_classes_and_folders_without_images_are_refused(
+    make_folders: MakeFolders, tmp_path: Path
+) -> None:
     folder = make_folders({"cat": 2, "ant": 2})
     shutil.copy(folder / "cat" / "0.png", folder / "stray.png")
     with pytest.raises(DataError, match=r"stray.png in .* is in no class folder"):
@@ -129,7 +132,7 @@ def test_images_without_classes_and_folders_without_images_are_refused(make_fold
         read_class_folders(tmp_path / "empty", silent)
 
 
-def test_sixteen_bit_images_are_refused_rather_than_clipped(make_folders) -> None:
+def test_sixteen_bit_images_are_refused_rather_than_clipped(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2, "ant": 2})
     Image.fromarray(np.full((5, 6), 4000, dtype=np.uint16)).save(folder / "cat" / "deep.png")
     with pytest.raises(DataError, match=r"cat/deep.png in .* more than 8 bits"):
@@ -137,7 +140,7 @@ def test_sixteen_bit_images_are_refused_rather_than_clipped(make_folders) -> Non
 
 
 @pytest.mark.parametrize("beside", ["valid", "val", "dev", "eval"])
-def test_validation_folders_are_for_judging(make_folders, beside: str) -> None:
+def test_validation_folders_are_for_judging(make_folders: MakeFolders, beside: str) -> None:
     found = read_class_folders(
         make_folders({"train/cat": 2, "train/ant": 2, f"{beside}/cat": 1, f"{beside}/ant": 1}), silent
     )
@@ -146,12 +149,12 @@ def test_validation_folders_are_for_judging(make_folders, beside: str) -> None:
     assert len(found.test[0]) == 2
 
 
-def test_something_unknown_beside_train_is_named(make_folders) -> None:
+def test_something_unknown_beside_train_is_named(make_folders: MakeFolders) -> None:
     with pytest.raises(DataError, match="has extra beside train: leave only train and test"):
         read_class_folders(make_folders({"train/cat": 1, "train/ant": 1, "extra/cat": 1}), silent)
 
 
-def test_an_image_that_lies_about_itself_is_named(make_folders) -> None:
+def test_an_image_that_lies_about_itself_is_named(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2})
     whole = bytearray((folder / "cat" / "0.png").read_bytes())
     whole[8:12] = (5).to_bytes(4, "big")  # the length of the header

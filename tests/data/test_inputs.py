@@ -1,12 +1,14 @@
 """What people hand over becomes rows and labels, or is refused in one line."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
-from crwn.errors import DataError
-from crwn.inputs import (
+from crwn.data.dataset import Rows
+from crwn.data.inputs import (
     as_tensor,
     check_finite,
     classes_of,
@@ -17,11 +19,11 @@ from crwn.inputs import (
     rows_of,
     shaped,
 )
-from crwn.rows import Rows
+from crwn.errors import DataError
 
 
-class Pairs(Dataset):
-    def __init__(self, pairs: list[tuple[object, object]]) -> None:
+class Pairs(Dataset[object]):
+    def __init__(self, pairs: list[object]) -> None:
         self.pairs = pairs
 
     def __len__(self) -> int:
@@ -31,8 +33,8 @@ class Pairs(Dataset):
         return self.pairs[at]
 
 
-class Stream(IterableDataset):
-    def __iter__(self):
+class Stream(IterableDataset[tuple[torch.Tensor, str]]):
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, str]]:
         yield torch.zeros(3), "a"
         yield torch.ones(3), "b"
 
@@ -79,7 +81,7 @@ def test_rows_take_the_shape_of_the_model() -> None:
     assert shaped(images, None) is images
     assert shaped(torch.zeros(0, 12), (12,)).shape == (0, 12)
     for wrong in (torch.zeros(5, 11), torch.zeros(12), torch.zeros(5)):
-        with pytest.raises(DataError, match=r"this model takes \(12,\) \(12 numbers a row\)"):
+        with pytest.raises(DataError, match=r"this model takes \(12,\) \(12 values per row\)"):
             shaped(wrong, (12,))
     with pytest.raises(DataError, match="single number"):
         shaped(torch.tensor(3.0), (12,))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from sklearn.datasets import load_iris, load_wine
 
 import crwn
 from crwn.data import load
+from crwn.data.standardize import Standardize, check_scaling, measure_scaling, stack_scalings, standardize_per_task
 from crwn.errors import ContextError
-from crwn.scaling import Standardise, check_scaling, measure_scaling, scalings, standardised
 
-WRONG = [
+WRONG: list[Any] = [
     None,
     [1.0],
     [0.0, 0.0],
@@ -36,10 +37,10 @@ def test_scaling_is_measured_over_all_numbers() -> None:
     assert mean == 4.0
     assert std == pytest.approx(5**0.5)
     assert measure_scaling(torch.full((3, 2), 7.0)) == (7.0, 1.0)
-    scaled = Standardise((mean, std))(x)
+    scaled = Standardize((mean, std))(x)
     assert float(scaled.std(correction=0)) == pytest.approx(1.0)
     assert x[0, 0] == 1.0
-    assert Standardise((1.0, 2.0))(torch.tensor([5], dtype=torch.uint8)).tolist() == [2.0]
+    assert Standardize((1.0, 2.0))(torch.tensor([5], dtype=torch.uint8)).tolist() == [2.0]
 
 
 @pytest.mark.parametrize("wrong", WRONG)
@@ -59,7 +60,7 @@ def test_columns_of_different_units_are_measured_apart() -> None:
     x = torch.tensor([[1.0, 0.1, 500.0, 7.0], [3.0, 0.3, 700.0, 7.0]])
     scaling = measure_scaling(x)
     assert scaling == ((2.0, 0.2, 600.0, 7.0), (1.0, 0.1, 100.0, 1.0))
-    assert Standardise(scaling)(x)[:, :3].abs().flatten().tolist() == pytest.approx([1.0] * 6)
+    assert Standardize(scaling)(x)[:, :3].abs().flatten().tolist() == pytest.approx([1.0] * 6)
 
 
 @pytest.mark.parametrize(
@@ -80,11 +81,11 @@ def test_images_and_bytes_are_measured_as_a_whole() -> None:
 
 def test_scalings_of_both_kinds_side_by_side() -> None:
     x = torch.arange(6.0).view(2, 3)
-    both = scalings([(1.0, 2.0), ((0.0, 1.0, 2.0), (1.0, 2.0, 4.0))])
+    both = stack_scalings([(1.0, 2.0), ((0.0, 1.0, 2.0), (1.0, 2.0, 4.0))])
     assert both.shape == (2, 2, 3)
     expected = torch.stack([(x[0] - 1) / 2, (x[1] - torch.arange(3.0)) / torch.tensor([1.0, 2.0, 4.0])])
-    assert torch.equal(standardised(x, both), expected)
-    assert scalings([(1.0, 2.0)] * 4).shape == (4, 2, 1)
+    assert torch.equal(standardize_per_task(x, both), expected)
+    assert stack_scalings([(1.0, 2.0)] * 4).shape == (4, 2, 1)
 
 
 # Thirteen measurements of wines, from 0.1 to 1,680.
@@ -123,7 +124,7 @@ def test_mixed_rows_equal_task_by_task(taught: crwn.Learner, wines: tuple[np.nda
 
 @pytest.mark.parametrize("method", ["exhaustive", "sketch"])
 def test_the_task_of_a_table_is_inferred(
-    taught: crwn.Learner, wines: tuple[np.ndarray, np.ndarray], method: crwn.inference.Method
+    taught: crwn.Learner, wines: tuple[np.ndarray, np.ndarray], method: crwn.learner.task_inference.Method
 ) -> None:
     assert taught.infer_task(wines[0], method=method, keep=1)[0].task == "raw"
 

@@ -65,5 +65,5 @@ def test_the_commands_on_example_tables_run(tmp_path: Path, monkeypatch: pytest.
         told.append(done.stdout)
     assert "rows held out" in told[0]
     assert "3 tasks in shop.crwn" in told[3]
-    assert set(told[4].split()) <= {"buys", "leaves"}
+    assert set(told[4].split()) in ({"buys"}, {"leaves"}, {"buys", "leaves"})
     assert "among 3, unrelated tasks have about -0.50" in told[5]

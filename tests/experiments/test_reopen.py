@@ -8,8 +8,8 @@ import pytest
 
 from crwn.errors import ConfigError, TaskError
 from crwn.experiments import RunConfig, RunFolder, run
-from crwn.experiments.bench import accuracy
-from crwn.experiments.reopened import relearned, reopen
+from crwn.experiments.experiment import accuracy
+from crwn.experiments.reopen import relearned, reopen
 
 SMALL = {"scenario": "rotated-digits", "size": "32", "tasks": 3, "batches": 20, "threads": 1}
 

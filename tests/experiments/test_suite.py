@@ -76,7 +76,7 @@ def test_cheapest_first_and_nothing_twice(tmp_path: Path, monkeypatch: pytest.Mo
     planned = plan([TINY], tmp_path, tasks=1, seeds=[0, 1])
     assert [item.config.size for item in planned] == ["16", "16", "2048", "2048"]
     begun: list[str] = []
-    outcome = carry_out(planned[:3], tell=lambda item: begun.append(item.name))
+    outcome = carry_out(planned[:3], begins=lambda item: begun.append(item.name))
     assert len(outcome.finished) == 3
     assert not outcome.left
 
@@ -84,7 +84,7 @@ def test_cheapest_first_and_nothing_twice(tmp_path: Path, monkeypatch: pytest.Mo
     assert [item.is_done for item in again] == [True, True, True, False]
     # Now there is a measured time to go by, and only one run is left.
     begun.clear()
-    carry_out(again, tell=lambda item: begun.append(item.name))
+    carry_out(again, begins=lambda item: begun.append(item.name))
     assert begun == [planned[3].name]
     assert carry_out(plan([TINY], tmp_path, tasks=1, seeds=[0, 1])).finished == []
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from crwn.experiments import RunConfig, RunResult, Watcher, run
+from crwn.experiments import RunConfig, RunProgress, RunResult, run
 from crwn.experiments.folder import RunFolder
 
 SMALL = {"scenario": "rotated-digits", "batches": 8, "threads": 1}
 
 
-class Listener(Watcher):
+class Listener(RunProgress):
     def __init__(self) -> None:
         self.notes: list[str] = []
         self.learned_here: list[int] = []
@@ -26,13 +27,13 @@ class Listener(Watcher):
         self.learned_here.append(task)
 
 
-def config(method: str, tasks: int, **fields: object) -> RunConfig:
-    return RunConfig(method=method, size="32", tasks=tasks, **(SMALL | fields))  # type: ignore[arg-type]
+def config(method: str, tasks: int, **fields: Any) -> RunConfig:
+    return RunConfig(method=method, size="32", tasks=tasks, **(SMALL | fields))
 
 
 def do(config: RunConfig, base: Path) -> tuple[RunResult, Listener]:
     listener = Listener()
-    return run(config, config.folder(base), watcher=listener), listener
+    return run(config, config.folder(base), progress=listener), listener
 
 
 def numbers(result: RunResult) -> tuple[object, ...]:

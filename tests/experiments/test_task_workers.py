@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from crwn.engine.on_ray import RayEngine
-from crwn.experiments import OutOfTime, RunConfig, RunFolder, Watcher, make_config, run
+from crwn.experiments import OutOfTime, RunConfig, RunFolder, RunProgress, make_config, run
 from crwn.experiments.plan import Planned, carry_out, carry_out_on_workers
+from crwn.training.engines.ray import RayEngine
+from processes import kill_workers
 
 SMALL = {"scenario": "permuted-digits", "tasks": 5, "batches": 15, "threads": 1}
 
@@ -30,7 +30,7 @@ def _config(**changes: Any) -> RunConfig:
     return make_config(**SMALL | {"method": "flynet", "size": "150d"} | changes)
 
 
-class _Killer(Watcher):
+class _Killer(RunProgress):
     """Kills every worker that learns, once, when the run is under way."""
 
     def __init__(self) -> None:
@@ -40,17 +40,14 @@ class _Killer(Watcher):
     def learning(self, first: int, last: int, done: float) -> None:
         self.shares.append(done)
         if not self.killed and done > 0.1:
-            for process in psutil.Process().children(recursive=True):
-                if "_on_worker" in process.name() or "crwn.engine.worker" in process.cmdline():
-                    self.killed.append(process.pid)
-                    process.kill()
+            self.killed = kill_workers()
 
 
 @both
 def test_same_numbers_and_killed_workers_change_nothing(engine: str, tmp_path: Path) -> None:
     here = run(_config(), tmp_path / "here")  # wide enough for a group per task
     killer = _Killer()
-    there = run(_config(engine=engine), tmp_path / "there", watcher=killer)
+    there = run(_config(engine=engine), tmp_path / "there", progress=killer)
     assert killer.killed
     assert max(killer.shares) == pytest.approx(1.0)
     assert there.accuracy == here.accuracy
@@ -75,12 +72,12 @@ def test_dependent_tasks_are_learned_here_and_said_so(engine: str, tmp_path: Pat
     notes: list[str] = []
     place = "on Ray" if engine == "ray" else "by several processes"
 
-    class Listening(Watcher):
+    class Listening(RunProgress):
         def note(self, text: str) -> None:
             notes.append(text)
 
     settings: dict[str, Any] = {"method": "finetune", "size": "256", "tasks": 2}
-    there = run(_config(engine=engine, **settings), tmp_path / "there", watcher=Listening())
+    there = run(_config(engine=engine, **settings), tmp_path / "there", progress=Listening())
     assert there.accuracy == run(_config(**settings), tmp_path / "here").accuracy
     assert notes == ["the tasks of finetune depend on each other: they are learned here, not " + place]
 
@@ -93,7 +90,7 @@ def test_stopped_by_its_deadline_it_goes_on(engine: str, tmp_path: Path) -> None
     assert run(config, tmp_path / "run").accuracy == run(_config(tasks=4), tmp_path / "here").accuracy
 
 
-class _Shares(Watcher):
+class _Shares(RunProgress):
     def __init__(self) -> None:
         self.shares: list[float] = []
 
@@ -109,11 +106,11 @@ def _planned(base: Path, *configs: RunConfig) -> list[Planned]:
 def test_runs_of_a_suite_on_workers_are_those_done_here(engine: str, tmp_path: Path) -> None:
     configs = [_config(), _config(method="finetune", size="16"), _config(method="psp", size="16")]
     here = carry_out(_planned(tmp_path / "here", *configs))
-    watcher = _Shares()
-    there = carry_out_on_workers(_planned(tmp_path / "there", *configs), engine=engine, watcher=watcher)
+    progress = _Shares()
+    there = carry_out_on_workers(_planned(tmp_path / "there", *configs), engine=engine, progress=progress)
     assert (len(here.finished), len(there.finished), there.left, there.failures) == (3, 3, [], [])
-    assert watcher.shares == sorted(watcher.shares)
-    assert watcher.shares[-1] == pytest.approx(1.0)
+    assert progress.shares == sorted(progress.shares)
+    assert progress.shares[-1] == pytest.approx(1.0)
     for config in configs:
         one, other = (RunFolder(config.folder(tmp_path / place)) for place in ("here", "there"))
         assert one.holds(config)

@@ -11,7 +11,7 @@ from crwn.insight.arrange import cluster, groups, make_map
 
 def of_points(points: np.ndarray) -> np.ndarray:
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
-    return unit @ unit.T
+    return np.asarray(unit @ unit.T)
 
 
 def test_clustering_finds_two_crowds_and_keeps_them_together() -> None:

@@ -80,7 +80,7 @@ def test_a_model_folder_has_an_atlas_too(tmp_path: Path) -> None:
 
 def test_methods_that_keep_no_contexts_and_other_folders_are_refused(tmp_path: Path) -> None:
     run(make_config(scenario="rotated-digits", method="finetune", size="16", tasks=2, batches=2), tmp_path / "run")
-    with pytest.raises(DataError, match="keeps nothing for each task alone"):
+    with pytest.raises(DataError, match="has no state for each task"):
         collect(tmp_path / "run")
     with pytest.raises(ConfigError, match="neither a model nor a run"):
         collect(tmp_path)
@@ -96,14 +96,18 @@ def test_factors_told_by_names() -> None:
     assert factors_from_names(["site 1", "place 2"]) == [{}, {}]
 
 
-def test_a_scenario_that_changed_since_the_run_is_refused(tmp_path: Path) -> None:
+def test_a_run_of_contexts_needs_its_scenario_no_more_any_other_does(tmp_path: Path) -> None:
     scenario = tmp_path / "turned.toml"
     scenario.write_text('kind = "rotated"\ndata = "digits"\nstep = 90\nbatches = 2\n')
-    run(make_config(scenario=str(scenario), method="neuromodnet", size="8", threads=1), tmp_path / "run")
-    assert len(collect(tmp_path / "run").names) == 4
+    for method in ("neuromodnet", "supsup"):
+        run(make_config(scenario=str(scenario), method=method, size="8", threads=1), tmp_path / method)
+        assert len(collect(tmp_path / method).names) == 4
     scenario.write_text('kind = "rotated"\ndata = "digits"\nstep = 80\ntasks = 4\nbatches = 2\n')
     with pytest.raises(ConfigError, match="has changed since the run"):
-        collect(tmp_path / "run")
+        collect(tmp_path / "supsup")
     scenario.unlink()
     with pytest.raises(ConfigError, match="not to be found from here"):
-        collect(tmp_path / "run")
+        collect(tmp_path / "supsup")
+    found = collect(tmp_path / "neuromodnet")
+    assert found.names == ["rotate-000", "rotate-090", "rotate-180", "rotate-270"]
+    assert found.factors[1] == {"angle": 90.0}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from crwn.insight import DriftRecorder, pictures
 from crwn.layers import context_tensors
 
 
-def test_drift_is_recorded_for_every_task_and_ends_at_the_context_kept(tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_drift_is_recorded_for_every_task_and_ends_at_the_context_kept(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(200, 8)).astype("float32")
     learner = crwn.Learner(crwn.NeuroModNet(in_features=8, hidden=(16,), classes=2, seed=0))
     drift = DriftRecorder(context_tensors(learner.model), every=20)
@@ -27,7 +29,9 @@ def test_drift_is_recorded_for_every_task_and_ends_at_the_context_kept(tmp_path)
     for name, tensor in drift.contexts(50)[0].items():
         assert tensor.allclose(kept[name])
     assert set(drift.similarities()) == {20, 40, 50}
-    assert all(path.stat().st_size > 1000 for path in pictures.save(pictures.draw_drift(drift, "drift"), tmp_path, "d"))
+    written = pictures.save(pictures.draw_drift(drift, "drift"), tmp_path, "d")
+    assert sorted(path.name for path in written) == ["d.png", "d.svg"]
+    assert min(path.stat().st_size for path in written) > 1000
     with pytest.raises(DataError, match="no snapshot at batch 30"):
         drift.contexts(30)
 

@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch.utils.data import TensorDataset
 
 import crwn
 from crwn.methods import make_method
+from digit_rows import Data
 
 # Avalanche and what it imports warn about their own use of each other.
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+_library: torch.library.Library | None = None  # kept: its definitions end with it
 
 
 def _import_torchvision() -> None:
@@ -31,10 +34,10 @@ def _import_torchvision() -> None:
     except RuntimeError:
         for name in [name for name in sys.modules if name.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
-        global library  # kept: the definitions go when it does
-        library = torch.library.Library("torchvision", "FRAGMENT")
+        global _library
+        _library = torch.library.Library("torchvision", "FRAGMENT")
         for operator in ("nms", "qnms"):
-            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+            _library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         importlib.import_module("torchvision")
 
 
@@ -50,14 +53,14 @@ def ours() -> Iterator[ModuleType]:
         yield importlib.import_module("crwn.integrations.avalanche")
 
 
-def _benchmark(*, task_labels: bool, experiences: int = 5) -> Any:
+def _benchmark(digits: Data, *, task_labels: bool, experiences: int = 5) -> Any:
     from avalanche.benchmarks import nc_benchmark
     from avalanche.benchmarks.utils import as_classification_dataset
 
-    x, y = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
+    x, y = (torch.tensor(part) for part in digits)
     sets = []
     for at in (slice(0, 900), slice(900, 1200)):
-        made = TensorDataset(x[at].float(), y[at])
+        made: Any = TensorDataset(x[at], y[at])
         made.targets = y[at].tolist()
         sets.append(as_classification_dataset(made))
     return nc_benchmark(*sets, n_experiences=experiences, task_labels=task_labels, seed=0)
@@ -73,11 +76,11 @@ def _strategy(ours: ModuleType, *, outputs: int = 2, **settings: Any) -> Any:
 
 
 def _stream(results: dict[str, Any], metric: str) -> float:
-    return next(value for name, value in results.items() if name.startswith(metric))
+    return float(next(value for name, value in results.items() if name.startswith(metric)))
 
 
-def test_task_labels_choose_the_context_and_nothing_is_forgotten(ours: ModuleType) -> None:
-    benchmark = _benchmark(task_labels=True)
+def test_task_labels_choose_the_context_and_nothing_is_forgotten(ours: ModuleType, digits: Data) -> None:
+    benchmark = _benchmark(digits, task_labels=True)
     strategy = _strategy(ours)
     for experience in benchmark.train_stream:
         strategy.train(experience)
@@ -93,8 +96,8 @@ def test_task_labels_choose_the_context_and_nothing_is_forgotten(ours: ModuleTyp
     assert own == pytest.approx(found)
 
 
-def test_without_labels_the_task_is_inferred(ours: ModuleType) -> None:
-    benchmark = _benchmark(task_labels=False, experiences=2)
+def test_without_labels_the_task_is_inferred(ours: ModuleType, digits: Data) -> None:
+    benchmark = _benchmark(digits, task_labels=False, experiences=2)
     strategy = _strategy(ours, outputs=5, infer_task=True)
     strategy.train(benchmark.train_stream)
     assert strategy.learner.tasks == ["experience-0", "experience-1"]
@@ -102,8 +105,8 @@ def test_without_labels_the_task_is_inferred(ours: ModuleType) -> None:
     assert _stream(strategy.eval(benchmark.test_stream), "Top1_Acc_Stream") > 0.6
 
 
-def test_benchmark_becomes_a_scenario_that_methods_learn(ours: ModuleType) -> None:
-    benchmark = _benchmark(task_labels=True)
+def test_benchmark_becomes_a_scenario_that_methods_learn(ours: ModuleType, digits: Data) -> None:
+    benchmark = _benchmark(digits, task_labels=True)
     scenario = ours.scenario_from(benchmark, budget={"batches": 30})
     assert len(scenario) == 5
     assert scenario.input_shape == (64,)

@@ -23,6 +23,7 @@ import pytest
 import crwn
 from crwn.errors import CRWNError, DataError
 from crwn.integrations.hub import from_pretrained, model_card, push_to_hub, save_pretrained
+from crwn.models.trained import set_trained
 
 COMMIT = "1" * 40
 
@@ -130,7 +131,7 @@ def test_card_is_made_from_the_record(learner: crwn.Learner) -> None:
     assert "neuromodnet, 2 tasks" in card
     assert "| which \\| one | 3: a, b, c | 60 | 3 |" in card
     numbers = sum(parameter.numel() for parameter in learner.model.parameters())
-    assert f"| numbers learned per task | {numbers} |" in card
+    assert f"| parameters per task | {numbers} |" in card
 
 
 def test_push_and_fetch(learner: crwn.Learner, endpoint: str) -> None:
@@ -141,6 +142,19 @@ def test_push_and_fetch(learner: crwn.Learner, endpoint: str) -> None:
     back = from_pretrained("somebody/digits", endpoint=endpoint, token="hf_test")
     _same(learner, back)
     back.forget("sign")  # in memory: what was fetched stays as it was
+    _same(learner, from_pretrained("somebody/digits", endpoint=endpoint, token="hf_test"))
+
+
+def test_weights_that_no_seed_makes_travel_too(endpoint: str) -> None:
+    """A run in the paper's pretrained mode has weights that its first task trained."""
+    x = np.random.default_rng(0).normal(size=(60, 8)).astype("float32")
+    model = crwn.NeuroModNet(8, (32,), 3, seed=5)
+    weights = {name: value for name, value in model.named_buffers() if value.is_floating_point()}
+    set_trained(model, {name: value + 0.1 for name, value in weights.items()})
+    learner = crwn.Learner(model)
+    learner.learn("sign", x, x[:, 0] > 0, batches=3, progress=False)
+    push_to_hub(learner, "somebody/digits", token="hf_test", endpoint=endpoint)
+    assert "weights.safetensors" in _Hub.files
     _same(learner, from_pretrained("somebody/digits", endpoint=endpoint, token="hf_test"))
 
 

@@ -12,13 +12,13 @@ import onnx
 import onnxruntime
 import pytest
 import torch
-from sklearn.datasets import load_digits
 from torch import nn
 
 import crwn
 from crwn.errors import CRWNError, TaskError
 from crwn.integrations.onnx import context_inputs, export_onnx
 from crwn.models import NeuroModResNet
+from digit_rows import Array, Data
 
 NETWORKS: dict[str, Any] = {
     "gaussian": lambda: crwn.NeuroModNet(64, (96, 80), 10, seed=0),
@@ -30,9 +30,8 @@ NETWORKS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
-def taught(request: pytest.FixtureRequest) -> tuple[crwn.Learner, Any]:
-    x, y = load_digits(return_X_y=True)
-    x = x[:300].astype("float32")
+def taught(request: pytest.FixtureRequest, digits: Data) -> tuple[crwn.Learner, Array]:
+    x, y = digits[0][:300].copy(), digits[1]
     if request.param == "resnet":
         x = np.repeat(x.reshape(-1, 1, 8, 8), 3, axis=1)
     learner = crwn.Learner(NETWORKS[request.param]())
@@ -92,7 +91,7 @@ def test_structure_is_kept_not_multiplied_out(tmp_path: Path) -> None:
 
 
 def test_network_of_ones_own(tmp_path: Path) -> None:
-    own = crwn.neuromodulate(nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3)), seed=0)
+    own: Any = crwn.neuromodulate(nn.Sequential(nn.Linear(6, 32), nn.ReLU(), nn.Linear(32, 3)), seed=0)
     own.classes, own.input_shape = 3, (6,)
     x = np.random.default_rng(0).normal(size=(30, 6)).astype("float32")
     learner = crwn.Learner(own)

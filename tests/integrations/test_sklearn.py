@@ -12,13 +12,13 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from crwn.integrations.sklearn import FlyNetClassifier, NeuroModNetClassifier
+from digit_rows import Array, Data
 
 # Small and short: what is checked are conventions.
 SMALL = [NeuroModNetClassifier(hidden=(96,), batches=100), FlyNetClassifier(batches=100)]
@@ -38,15 +38,15 @@ def test_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(copy.deepcopy(estimator))  # one skips itself where SCIPY_ARRAY_API is not set
 
 
-@pytest.fixture(scope="module")
-def digits() -> tuple[Any, Any, Any, Any]:
-    x, y = load_digits(return_X_y=True)
+def split(digits: Data) -> tuple[Array, Array, Array, Array]:
+    """Rows and labels to learn from, and others to test on."""
+    x, y = digits
     return x[:800], y[:800], x[800:1200], y[800:1200]
 
 
 @pytest.mark.parametrize("small", SMALL, ids=lambda small: type(small).__name__)
-def test_learns_digits(small: Any, digits: tuple[Any, Any, Any, Any]) -> None:
-    x, y, x_test, y_test = digits
+def test_learns_digits(small: Any, digits: Data) -> None:
+    x, y, x_test, y_test = split(digits)
     names = np.array([f"digit {value}" for value in range(10)])
     fitted = clone(small).set_params(random_state=0).fit(x, names[y])
     assert fitted.score(x_test, names[y_test]) > 0.75
@@ -58,8 +58,8 @@ def test_learns_digits(small: Any, digits: tuple[Any, Any, Any, Any]) -> None:
     assert not np.array_equal(fitted.predict_proba(x_test), other.predict_proba(x_test))
 
 
-def test_pipeline_grid_search_and_pandas(digits: tuple[Any, Any, Any, Any]) -> None:
-    x, y, x_test, y_test = digits
+def test_pipeline_grid_search_and_pandas(digits: Data) -> None:
+    x, y, x_test, y_test = split(digits)
     frame = pd.DataFrame(x, columns=[f"pixel_{i}" for i in range(64)])
     pipeline = make_pipeline(StandardScaler(), NeuroModNetClassifier(hidden=(64,), random_state=0))
     search = GridSearchCV(pipeline, {"neuromodnetclassifier__batches": [2, 80]}, cv=2)
@@ -71,16 +71,16 @@ def test_pipeline_grid_search_and_pandas(digits: tuple[Any, Any, Any, Any]) -> N
     assert alone.feature_names_in_.tolist() == list(frame.columns)
 
 
-def test_pickle_leaves_frozen_weights_out(digits: tuple[Any, Any, Any, Any]) -> None:
-    x, y, x_test, _ = digits
+def test_pickle_leaves_frozen_weights_out(digits: Data) -> None:
+    x, y, x_test, _ = split(digits)
     fitted = NeuroModNetClassifier(hidden=(512, 512), batches=5, random_state=0).fit(x, y)
     data = pickle.dumps(fitted)
     assert len(data) < 20_000  # R alone would be over a megabyte
     np.testing.assert_array_equal(pickle.loads(data).predict_proba(x_test), fitted.predict_proba(x_test))
 
 
-def test_order_of_rows_makes_no_difference(digits: tuple[Any, Any, Any, Any]) -> None:
-    x, y, x_test, _ = digits
+def test_order_of_rows_makes_no_difference(digits: Data) -> None:
+    x, y, x_test, _ = split(digits)
     order = np.random.default_rng(0).permutation(len(x))
     one = FlyNetClassifier(batches=10, random_state=0).fit(x, y)
     other = FlyNetClassifier(batches=10, random_state=0).fit(x[order], y[order])

@@ -54,7 +54,7 @@ def test_missing_package_is_named() -> None:
 
 
 def test_example_of_a_logger_of_ones_own(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "examples" / "own_logger.py"
+    example = Path(__file__).parents[2] / "examples" / "custom_logger.py"
     subprocess.run([sys.executable, str(example), str(tmp_path / "losses.txt")], check=True, capture_output=True)
     lines = (tmp_path / "losses.txt").read_text().splitlines()
     assert len(lines) == 100

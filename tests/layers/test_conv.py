@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.func import functional_call, vmap
 
-from crwn.convolution import ModulatedConv2d, TaskBatchNorm2d, channels_last
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_names, context_tensors
+from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last
 
 
 def written_out(layer: ModulatedConv2d, x: torch.Tensor) -> torch.Tensor:
@@ -27,7 +27,7 @@ def written_out(layer: ModulatedConv2d, x: torch.Tensor) -> torch.Tensor:
     return torch.cat(outputs, 1)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     groups=st.sampled_from([1, 2, 4]),
     kernel=st.sampled_from([1, 3, (3, 2)]),
@@ -35,7 +35,9 @@ def written_out(layer: ModulatedConv2d, x: torch.Tensor) -> torch.Tensor:
     padding=st.integers(0, 2),
     dilation=st.integers(1, 2),
 )
-def test_both_forms_of_the_modulation_agree(groups, kernel, stride, padding, dilation):
+def test_both_forms_of_the_modulation_agree(
+    groups: int, kernel: int | tuple[int, int], stride: int, padding: int, dilation: int
+) -> None:
     layer = ModulatedConv2d(
         4, 8, kernel, seed=1, stride=stride, padding=padding, dilation=dilation, groups=groups
     ).double()
@@ -47,7 +49,7 @@ def test_both_forms_of_the_modulation_agree(groups, kernel, stride, padding, dil
     assert layer.v.shape == (4 // groups, *layer.weight.shape[2:])
 
 
-def test_frozen_weights_come_from_the_seed_with_variance_two_over_fan_in():
+def test_frozen_weights_come_from_the_seed_with_variance_two_over_fan_in() -> None:
     one = ModulatedConv2d(32, 64, 3, seed=5, name="a")
     again = ModulatedConv2d(32, 64, 3, seed=5, name="a")
     other = ModulatedConv2d(32, 64, 3, seed=5, name="b")
@@ -58,19 +60,19 @@ def test_frozen_weights_come_from_the_seed_with_variance_two_over_fan_in():
     assert "weight" not in one.state_dict()
 
 
-def test_gradients_reach_the_context_only():
+def test_gradients_reach_the_context_only() -> None:
     layer = ModulatedConv2d(2, 3, 3, seed=0)
     layer(torch.randn(2, 2, 5, 5)).square().sum().backward()
     assert {name for name, value in layer.named_parameters() if value.grad is not None} == {"v", "alpha"}
 
 
 @pytest.mark.parametrize("modulation", ["local", "global"])
-def test_half_of_the_modulation_alone(modulation):
+def test_half_of_the_modulation_alone(modulation: str) -> None:
     layer = ModulatedConv2d(2, 3, 3, seed=0, modulation=modulation)
     assert context_names(layer) == ["v" if modulation == "local" else "alpha"]
 
 
-def test_wrong_groups_and_channels_are_named():
+def test_wrong_groups_and_channels_are_named() -> None:
     with pytest.raises(ConfigError, match="10 and 20 channels cannot be divided into 3 groups"):
         ModulatedConv2d(10, 20, 3, seed=0, groups=3)
     with pytest.raises(DataError, match="images have 3 channels, this layer takes 2"):
@@ -78,7 +80,7 @@ def test_wrong_groups_and_channels_are_named():
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_stacked_and_row_by_row_equal_one_by_one(groups):
+def test_stacked_and_row_by_row_equal_one_by_one(groups: int) -> None:
     layer = ModulatedConv2d(4, 6, 3, seed=0, groups=groups)
     contexts = {"v": torch.randn(5, *layer.v.shape), "alpha": torch.randn(5)}
     x = torch.randn(5, 7, 4, 6, 6)
@@ -91,7 +93,7 @@ def test_stacked_and_row_by_row_equal_one_by_one(groups):
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-def test_batch_norm_is_torch_s_without_gain_and_bias(memory_format):
+def test_batch_norm_is_torch_s_without_gain_and_bias(memory_format: torch.memory_format) -> None:
     ours, theirs = TaskBatchNorm2d(5), nn.BatchNorm2d(5, affine=False)
     for _ in range(3):
         x = (torch.randn(8, 5, 6, 6) * 3 + 2).contiguous(memory_format=memory_format)
@@ -107,7 +109,7 @@ def test_batch_norm_is_torch_s_without_gain_and_bias(memory_format):
     torch.testing.assert_close(ours.eval()(x), theirs.eval()(x), rtol=1e-4, atol=1e-5)
 
 
-def test_statistics_are_the_task_s_alone_and_stacked():
+def test_statistics_are_the_task_s_alone_and_stacked() -> None:
     norm = TaskBatchNorm2d(3)
     assert context_names(norm) == ["running_mean", "running_var"]
     x = torch.randn(2, 8, 3, 4, 4) * torch.tensor([1.0, 5.0]).view(2, 1, 1, 1, 1)
@@ -121,12 +123,12 @@ def test_statistics_are_the_task_s_alone_and_stacked():
     assert torch.equal(norm.running_var, torch.ones(3))
 
 
-def test_momentum_outside_its_range_is_refused():
+def test_momentum_outside_its_range_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"momentum of batch norm must be over 0 and at most 1, got 0"):
         TaskBatchNorm2d(3, momentum=0)
 
 
-def test_channels_last_changes_memory_not_values():
+def test_channels_last_changes_memory_not_values() -> None:
     x = torch.randn(2, 3, 4, 5)
     assert torch.equal(channels_last(x), x)
     assert channels_last(x).is_contiguous(memory_format=torch.channels_last)

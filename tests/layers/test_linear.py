@@ -6,14 +6,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch import nn
 from torch.func import functional_call, vmap
 
 from crwn.errors import ConfigError, DataError
-from crwn.layers import ModulatedLinear, context_names, context_tensors, learned_numbers, numbers_table
+from crwn.layers import ModulatedLinear, context_names, learned_parameters
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     in_features=st.integers(1, 40),
     out_features=st.integers(1, 40),
@@ -40,8 +39,9 @@ def test_gradients_of_the_two_forms_agree() -> None:
     v, alpha = layer.v.detach().clone().requires_grad_(), layer.alpha.detach().clone().requires_grad_()
     layer(x).square().sum().backward()
     (x @ (alpha * (layer.frozen.dense() * v)).T).square().sum().backward()
-    assert torch.allclose(layer.v.grad, v.grad, rtol=1e-4)
-    assert torch.allclose(layer.alpha.grad, alpha.grad, rtol=1e-4)
+    assert v.grad is not None
+    torch.testing.assert_close(layer.v.grad, v.grad, rtol=1e-4, atol=1e-7)
+    torch.testing.assert_close(layer.alpha.grad, alpha.grad, rtol=1e-4, atol=1e-7)
 
 
 def test_contexts_stacked_and_one_per_row() -> None:
@@ -59,9 +59,9 @@ def test_v_and_alpha_are_all_that_is_learned_and_saved() -> None:
     layer = ModulatedLinear(7, 3, seed=0)
     assert sorted(context_names(layer)) == ["alpha", "v"]
     assert sorted(layer.state_dict()) == ["alpha", "v"]
-    assert learned_numbers(layer) == 8
+    assert learned_parameters(layer) == 8
     assert layer.alpha.item() == 1.0
-    assert layer.frozen_numbers == 21
+    assert layer.frozen_parameters == 21
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_switches_of_the_ablation(modulation: str, learned: set[str], numbers: i
     layer = ModulatedLinear(7, 3, seed=0, modulation=modulation)
     both = ModulatedLinear(7, 3, seed=0)
     assert {name for name, _ in layer.named_parameters()} == learned == set(context_names(layer))
-    assert learned_numbers(layer) == numbers
+    assert learned_parameters(layer) == numbers
     before = {"v": layer.v.detach().clone(), "alpha": layer.alpha.detach().clone()}
     x = torch.ones(2, 7)
     assert torch.equal(layer(x), both(x))
@@ -101,19 +101,3 @@ def test_wrong_shapes_and_words_are_refused_with_both_numbers() -> None:
         ModulatedLinear(7, 3, seed=0, start="zeros")
     with pytest.raises(ConfigError, match="unknown kind of frozen weights"):
         ModulatedLinear(7, 3, seed=0, weights="sparse")
-
-
-def test_statistics_of_normalisation_belong_to_the_task() -> None:
-    model = nn.Sequential(ModulatedLinear(4, 3, seed=0), nn.BatchNorm1d(3, affine=False))
-    assert context_names(model) == ["0.v", "0.alpha", "1.running_mean", "1.running_var"]
-    assert learned_numbers(model) == 5
-    tensors = context_tensors(model)
-    assert all(not value.requires_grad for value in tensors.values())
-
-
-def test_numbers_table_adds_up() -> None:
-    model = nn.Sequential(ModulatedLinear(1000, 40, seed=0), nn.ReLU(), ModulatedLinear(40, 3, seed=0))
-    lines = numbers_table(model).splitlines()
-    assert lines[0].split() == ["layer", "kind", "frozen", "learned"]
-    assert lines[-1].split() == ["total", "40,120", "1,042"]
-    assert numbers_table(nn.Linear(2, 2)) == ""

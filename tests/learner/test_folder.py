@@ -10,7 +10,7 @@ from torch import nn
 
 from crwn import FlyNet, Learner, NeuroModNet
 from crwn.errors import CRWNError, ModelError
-from crwn.model_folder import read_description, read_model, write_description
+from crwn.learner.folder import find_folder, read_description, read_model, write_description
 from crwn.models import fingerprint
 
 
@@ -50,7 +50,7 @@ def change(**changes: object) -> Callable[[Path], None]:
     return apply
 
 
-def cut(name: str, length: int) -> Callable[[Path], None]:
+def cut(name: str, length: int) -> Callable[[Path], object]:
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:length])
 
 
@@ -105,3 +105,21 @@ def test_own_networks_are_asked_for_and_compared(tmp_path: Path) -> None:
     assert read_model(tmp_path / "own.crwn", own) is own
     with pytest.raises(ModelError, match="was made with model"):
         read_model(tmp_path / "own.crwn", NeuroModNet(4, (8,), 2, seed=0))
+
+
+def test_the_folder_above_one_seed_stands_for_its_run(tmp_path: Path) -> None:
+    def run(seed: int) -> Path:
+        folder = tmp_path / "run" / f"seed-{seed}"
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text("{}")
+        return folder
+
+    assert find_folder(tmp_path / "nowhere") == tmp_path / "nowhere"
+    first = run(0)
+    assert find_folder(tmp_path / "run") == find_folder(first) == first
+    run(1)
+    with pytest.raises(ModelError, match=r"run has the runs of 2 seeds: give one of seed-0, seed-1"):
+        find_folder(tmp_path / "run")
+    assert find_folder(tmp_path / "run", first=True) == first
+    (tmp_path / "run" / "model.json").write_text("{}")
+    assert find_folder(tmp_path / "run") == tmp_path / "run"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 import pytest
 import torch
@@ -9,79 +11,71 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import crwn
-from crwn.context import Context
+from crwn.contexts import Context
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.inference import fit_of, none_fits, normalised_entropy
 from crwn.learner import Learner
-from crwn.sketch import SIZE, make_sketch, open_sketches
+from crwn.learner.task_inference import METHODS, Method, fit_of, none_fits, normalised_entropy
+from digit_rows import Array, Data
 
 PERMUTATIONS = 20
 
 
-@pytest.fixture(scope="module")
-def digits() -> tuple[np.ndarray, np.ndarray]:
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return data.data.astype(np.float32), data.target
-
-
-def permuted(x: np.ndarray, number: int) -> np.ndarray:
+def shuffled(x: Array, number: int) -> Array:
     return x[:, np.random.default_rng(number).permutation(x.shape[1])]
 
 
 @pytest.fixture(scope="module")
-def learner(digits: tuple[np.ndarray, np.ndarray]) -> Learner:
-    """Permutations of the digits; each task's numbers are in a unit of its own."""
+def twenty(digits: Data) -> Learner:
+    """Twenty permutations of the digits, each task's rows in a unit of its own; tests only read from it."""
     x, y = digits
     made = Learner(crwn.NeuroModNet(in_features=64, hidden=(128,), classes=10, seed=0))
-    tasks = {f"p{i:02}": (permuted(x[:1400], i) * (1 + i % 3), y[:1400]) for i in range(PERMUTATIONS)}
+    tasks = {f"p{i:02}": (shuffled(x[:1400], i) * (1 + i % 3), y[:1400]) for i in range(PERMUTATIONS)}
     made.learn_many(tasks, batches=120, progress=False)
     return made
 
 
-def group(digits: tuple[np.ndarray, np.ndarray], task: int, at: int, size: int) -> np.ndarray:
+def group(digits: Data, task: int, at: int, size: int) -> Array:
     start = 1400 + at % (397 - size)
-    return permuted(digits[0][start : start + size], task) * (1 + task % 3)
+    return shuffled(digits[0][start : start + size], task) * (1 + task % 3)
 
 
 @pytest.mark.parametrize("method", ["sketch", "auto"])
-def test_groups_find_their_task(learner: Learner, digits: tuple[np.ndarray, np.ndarray], method: str) -> None:
-    found = [learner.infer_task(group(digits, i, 7 * i, 32), method=method)[0].task for i in range(PERMUTATIONS)]  # type: ignore[arg-type]
+def test_groups_find_their_task(twenty: Learner, digits: Data, method: Method) -> None:
+    found = [twenty.infer_task(group(digits, i, 7 * i, 32), method=method)[0].task for i in range(PERMUTATIONS)]
     right = sum(name == f"p{i:02}" for i, name in enumerate(found))
     assert right >= PERMUTATIONS - 1
 
 
-def test_the_sketch_keeps_the_right_task_among_few(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
+def test_the_sketch_keeps_the_right_task_among_few(twenty: Learner, digits: Data) -> None:
     for i in range(PERMUTATIONS):
-        ranking = learner.infer_task(group(digits, i, 5 * i, 16), method="sketch", keep=4)
+        ranking = twenty.infer_task(group(digits, i, 5 * i, 16), method="sketch", keep=4)
         assert len(ranking) == 4
         assert f"p{i:02}" in [one.task for one in ranking]
 
 
-def test_exhaustive_tries_all_and_one_shot_a_few(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
+def test_exhaustive_tries_all_and_one_shot_a_few(twenty: Learner, digits: Data) -> None:
     x = group(digits, 1, 0, 32)
-    every = learner.infer_task(x, method="exhaustive")
-    assert sorted(one.task for one in every) == learner.tasks
+    every = twenty.infer_task(x, method="exhaustive")
+    assert sorted(one.task for one in every) == twenty.tasks
     assert [one.strange for one in every] == sorted(one.strange for one in every), "those that know such rows first"
-    few = learner.infer_task(x, method="one-shot", keep=5)
+    few = twenty.infer_task(x, method="one-shot", keep=5)
     scores = {one.task: one.score for one in every}
     assert len(few) == 5
     for one in few:
         assert one.score == pytest.approx(scores[one.task], abs=1e-5)
 
 
-def test_gradients_are_those_of_the_mixture(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
+def test_gradients_are_those_of_the_mixture(twenty: Learner, digits: Data) -> None:
     """`dH/dp_k` by the chain rule equals what a change of one weight of the mixture does to the entropy."""
     from torch.func import functional_call
 
-    from crwn.inference import _gains
-    from crwn.scaling import scaling_of
+    from crwn.learner.task_inference import _gains
 
-    names = learner.tasks[:6]
+    names = twenty.tasks[:6]
     x = torch.from_numpy(group(digits, 2, 0, 8))
-    gains = _gains(learner.model, learner.resident, names, x, scaling_of)
-    contexts = [learner.context(name) for name in names]
+    gains = _gains(twenty.model, twenty.resident, names, Rows(x))
+    contexts = [twenty.context(name) for name in names]
 
     def entropy(weights: torch.Tensor) -> float:
         mixed = {
@@ -91,7 +85,7 @@ def test_gradients_are_those_of_the_mixture(learner: Learner, digits: tuple[np.n
         scalings = [context.info["scaling"] for context in contexts]
         factors = torch.tensor([[1 / std, -mean / std] for mean, std in scalings])
         factor, shift = (weights[:, None] * factors.double()).sum(dim=0)
-        out = functional_call(learner.model.double(), mixed, (x.double() * factor + shift,))
+        out = functional_call(twenty.model.double(), mixed, (x.double() * factor + shift,))
         return float(normalised_entropy(out[None], torch.tensor([10]))[0])
 
     equal = torch.full((6,), 1 / 6, dtype=torch.float64)
@@ -102,43 +96,43 @@ def test_gradients_are_those_of_the_mixture(learner: Learner, digits: tuple[np.n
             slope = (entropy(equal + step) - entropy(equal - step)) / 2e-5
             assert -float(gains[k]) == pytest.approx(slope, rel=2e-3, abs=1e-4)
     finally:
-        learner.model.float()
+        twenty.model.float()
 
 
-def test_none_of_these(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
-    own = [none_fits(learner.infer_task(group(digits, i % PERMUTATIONS, 3 * i, 32))) for i in range(100)]
+def test_none_of_these(twenty: Learner, digits: Data) -> None:
+    own = [none_fits(twenty.infer_task(group(digits, i % PERMUTATIONS, 3 * i, 32))) for i in range(100)]
     assert sum(map(bool, own)) <= 10
-    unknown = [none_fits(learner.infer_task(group(digits, 1000 + 3 * i, 3 * i, 64))) for i in range(40)]
+    unknown = [none_fits(twenty.infer_task(group(digits, 1000 + 3 * i, 3 * i, 64))) for i in range(40)]
     assert sum(map(bool, unknown)) >= 30
 
 
-def test_contexts_without_calibration_still_rank(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
-    old = learner.context("p03")
-    bare = Learner(learner.model)
+def test_contexts_without_calibration_still_rank(twenty: Learner, digits: Data) -> None:
+    old = twenty.context("p03")
+    bare = Learner(twenty.model)
     bare.add(Context("p03", old.tensors, old.classes, old.model, info={"scaling": old.info["scaling"]}))
-    other = learner.context("p04")
+    other = twenty.context("p04")
     bare.add(Context("p04", other.tensors, other.classes, other.model, info=other.info))
-    for method in ("exhaustive", "sketch", "one-shot"):
-        ranking = bare.infer_task(group(digits, 3, 0, 32), method=method)  # type: ignore[arg-type]
+    for method in METHODS:
+        ranking = bare.infer_task(group(digits, 3, 0, 32), method=method)
         assert [one.task for one in ranking] == ["p03", "p04"]
         assert ranking[0].fit is None
         assert none_fits(ranking) is None
 
 
-def test_more_tasks_than_stay_in_memory(learner: Learner, digits: tuple[np.ndarray, np.ndarray]) -> None:
-    small = Learner(learner.model, resident=6)
-    small.bank.put_many(learner.context(name) for name in learner.tasks)
+def test_more_tasks_than_stay_in_memory(twenty: Learner, digits: Data) -> None:
+    small = Learner(twenty.model, resident=6)
+    small.bank.put_many(twenty.context(name) for name in twenty.tasks)
     x = group(digits, 5, 0, 32)
-    for method in ("exhaustive", "sketch", "one-shot"):
-        wanted = learner.infer_task(x, method=method, keep=4)  # type: ignore[arg-type]
-        got = small.infer_task(x, method=method, keep=4)  # type: ignore[arg-type]
+    for method in METHODS:
+        wanted = twenty.infer_task(x, method=method, keep=4)
+        got = small.infer_task(x, method=method, keep=4)
         assert [one.task for one in got] == [one.task for one in wanted]
         np.testing.assert_allclose([one.score for one in got], [one.score for one in wanted], atol=1e-5)
 
 
-def test_an_unknown_way_is_refused(learner: Learner) -> None:
+def test_an_unknown_way_is_refused(twenty: Learner) -> None:
     with pytest.raises(ConfigError, match="choose one of auto, exhaustive"):
-        learner.infer_task(np.zeros((1, 64)), method="guess")  # type: ignore[arg-type]
+        twenty.infer_task(np.zeros((1, 64)), method=cast(Method, "guess"))
 
 
 @given(st.floats(0, 1), st.integers(1, 1000), st.floats(0, 1), st.floats(0, 1), st.integers(1, 1000))
@@ -153,12 +147,3 @@ def test_fit_is_a_chance_and_falls(entropy: float, rows: int, mean: float, std: 
 @pytest.mark.parametrize("own", [None, {}, "x", {"mean": "a", "std": 1, "rows": 1}, {"mean": 2, "std": 1, "rows": 1}])
 def test_fit_is_unknown_without_facts(own: object) -> None:
     assert fit_of(0.5, 4, own) is None
-
-
-def test_sketches_survive_and_nonsense_does_not() -> None:
-    x = torch.randn(50, 3, 8, 8, generator=torch.Generator().manual_seed(0)) + 1
-    nonsense = [None, 3, {}, {"scale": 1, "values": "%%"}, {"scale": 1, "values": "AAAA"}, {"scale": 0, "values": ""}]
-    known, means = open_sketches([*nonsense, make_sketch(x)])
-    assert known == [len(nonsense)]
-    assert means.shape == (1, SIZE)
-    assert open_sketches(nonsense)[0] == []

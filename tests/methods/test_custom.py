@@ -1,4 +1,4 @@
-"""The examples of docs/your-own-method.md: a method registered by an entry point, a scenario from a TOML file."""
+"""The examples of docs/custom-method.md: a method registered by an entry point, a scenario from a TOML file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import torch
 
 from crwn.errors import ConfigError
 from crwn.methods import find_method, make_method, method_names
-from crwn.prediction import accuracy
 from crwn.scenarios import make_scenario
+from crwn.training.evaluation import accuracy
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -30,10 +30,10 @@ def install(folder: Path, entry_points: str) -> None:
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    install(tmp_path, "biases = own_method:Biases\nbroken = own_method:Missing\nodd = own_method:BiasNet")
+    install(tmp_path, "biases = custom_method:Biases\nbroken = custom_method:Missing\nodd = custom_method:BiasNet")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.syspath_prepend(EXAMPLES)
-    monkeypatch.delitem(sys.modules, "own_method", raising=False)
+    monkeypatch.delitem(sys.modules, "custom_method", raising=False)
     importlib.invalidate_caches()
     return tmp_path
 
@@ -54,21 +54,21 @@ def test_an_installed_method_is_found_and_learns(installed: Path) -> None:
         make_method("biases", scenario, settings={"gain": "much"})
 
 
-def test_a_method_that_cannot_be_loaded_says_why(installed: Path) -> None:
-    with pytest.raises(ConfigError, match=r'"broken" \(own_method:Missing\) cannot be loaded'):
+def test_a_method_that_cannot_be_loaded_is_an_error(installed: Path) -> None:
+    with pytest.raises(ConfigError, match=r'"broken" \(custom_method:Missing\) cannot be loaded'):
         find_method("broken")
-    with pytest.raises(ConfigError, match=r'"odd" \(own_method:BiasNet\) is not a subclass'):
+    with pytest.raises(ConfigError, match=r'"odd" \(custom_method:BiasNet\) is not a subclass'):
         find_method("odd")
 
 
 def test_the_example_is_short() -> None:
-    assert len((EXAMPLES / "own_method.py").read_text().splitlines()) < 70
+    assert len((EXAMPLES / "custom_method.py").read_text().splitlines()) < 70
 
 
 @pytest.mark.slow
-def test_own_method_and_own_scenario_run_from_the_command_line(installed: Path, tmp_path: Path) -> None:
+def test_custom_method_and_custom_scenario_run_from_the_command_line(installed: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(installed), str(EXAMPLES), os.environ.get("PYTHONPATH", "")])
-    scenario = EXAMPLES / "own_scenario.toml"
+    scenario = EXAMPLES / "custom_scenario.toml"
     options = ["--tasks", "2", "--batches", "80", "--size", "512", "--out", str(tmp_path / "run"), "--json"]
     done = subprocess.run(
         [sys.executable, "-c", "from crwn.cli import main; main()", "run", str(scenario), "biases", *options],
@@ -80,12 +80,12 @@ def test_own_method_and_own_scenario_run_from_the_command_line(installed: Path, 
     )
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
-    assert (result["scenario"], result["method"], result["tasks"]) == ("own_scenario", "biases", 2)
+    assert (result["scenario"], result["method"], result["tasks"]) == ("custom_scenario", "biases", 2)
     assert result["average_accuracy"] > 40
     assert result["forgetting"] == 0
 
 
-def test_own_scenario() -> None:
-    scenario = make_scenario(EXAMPLES / "own_scenario.toml")
+def test_custom_scenario() -> None:
+    scenario = make_scenario(EXAMPLES / "custom_scenario.toml")
     assert [task.factors["angle"] for task in scenario] == [0, 60, 120, 180, 240, 300]
     assert scenario.budget == {"batches": 100}

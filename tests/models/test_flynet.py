@@ -7,12 +7,12 @@ from torch.func import functional_call, vmap
 
 from crwn import FlyNet
 from crwn.errors import ConfigError
-from crwn.layers import context_tensors, learned_numbers
+from crwn.layers import context_tensors, learned_parameters
 
 
 @pytest.mark.parametrize(("times", "learned"), [(10, 7841), (20, 15681), (30, 23521), (40, 31361)])
 def test_learned_numbers_are_the_papers(times: int, learned: int) -> None:
-    assert learned_numbers(FlyNet(784, 784 * times, 10, seed=0)) == learned
+    assert learned_parameters(FlyNet(784, 784 * times, 10, seed=0)) == learned
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.7, 1.0])

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
 from crwn import NeuroModNet
 from crwn.bench.mixed import make_stack
+from crwn.data.dataset import Rows
 from crwn.layers import context_tensors
-from crwn.prediction import accuracy, mixed_logits, predict_logits
-from crwn.rows import Rows
-
-
-@pytest.fixture
-def model() -> NeuroModNet:
-    return NeuroModNet(64, (48, 32), 10, seed=0)
+from crwn.models.functional import mixed_logits
+from crwn.training.evaluation import predict_logits
 
 
 def inputs(rows: int) -> torch.Tensor:
     return torch.randn(rows, 64, generator=torch.Generator().manual_seed(1))
 
 
-def test_mixed_rows_equal_their_own_tasks(model) -> None:
+def test_mixed_rows_equal_their_own_tasks(model: NeuroModNet) -> None:
     random = torch.Generator().manual_seed(0)
     stack = {name: torch.randn(3, *t.shape, generator=random) for name, t in context_tensors(model).items()}
     x, of = inputs(30), torch.arange(30) % 3
@@ -31,11 +29,42 @@ def test_mixed_rows_equal_their_own_tasks(model) -> None:
         assert torch.allclose(mixed[of == k], own, rtol=1e-4, atol=1e-4)
 
 
-def test_predictions_leave_the_mode_of_the_model(model) -> None:
-    for training in (True, False):
-        model.train(training)
-        predict_logits(model, context_tensors(model), Rows(inputs(3)))
-        assert model.training is training
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"weights": "hadamard", "norm": "layer"},
+        {"weights": "patches", "activation": "gelu"},
+        {"modulation": "local"},
+        {"modulation": "global"},
+    ],
+    ids=str,
+)
+def test_mixed_rows_change_nothing_that_is_given(settings: dict[str, Any]) -> None:
+    """The pass computes in place: inputs, contexts, stack and network must be as before."""
+    model = NeuroModNet(64, (40, 72), 10, seed=0, **settings)
+    stack, x, at = make_stack(model, 5, seed=0), inputs(12), torch.arange(12) % 5
+    given = {f"context {name}": value for name, value in stack.gather(at).items()}
+    given |= {f"stack {name}": value for name, value in stack.tensors.items()}
+    given |= dict([*model.named_parameters(), *model.named_buffers()]) | {"x": x}
+    before = {name: value.clone() for name, value in given.items()}
+    contexts = {name.removeprefix("context "): value for name, value in given.items() if name.startswith("context ")}
+    mixed = mixed_logits(model, contexts, x)
+    assert torch.equal(mixed_logits(model, stack.lazily(at), x), mixed)
+    for name, value in given.items():
+        assert torch.equal(value, before[name]), name
+    for k in range(5):
+        own = predict_logits(model, stack.row(k), Rows(x[at == k]))
+        torch.testing.assert_close(mixed[at == k], own, rtol=1e-4, atol=1e-4)
+
+
+def test_hooks_of_the_model_see_a_mixed_batch_once(model: NeuroModNet) -> None:
+    stack, x, at = make_stack(model, 3, seed=0), inputs(6), torch.arange(6) % 3
+    plain = mixed_logits(model, stack.lazily(at), x)
+    seen = []
+    model.register_forward_hook(lambda module, rows, out: seen.append((rows[0].shape, out.shape)))
+    torch.testing.assert_close(mixed_logits(model, stack.lazily(at), x), plain)
+    assert seen == [((6, 64), (6, 10))]
 
 
 def test_rows_gathered_when_asked_for_leave_the_stack_as_it_was() -> None:
@@ -48,8 +77,3 @@ def test_rows_gathered_when_asked_for_leave_the_stack_as_it_was() -> None:
     assert all(torch.equal(value, before[name]) for name, value in stack.tensors.items())
     one_by_one = [predict_logits(model, stack.row(int(row)), Rows(x[i : i + 1])) for i, row in enumerate(at)]
     torch.testing.assert_close(lazy, torch.cat(one_by_one))
-
-
-def test_accuracy_is_the_share_of_rows_with_the_right_class_on_top() -> None:
-    logits = torch.tensor([[0.1, 0.9], [2.0, 1.0], [0.0, 3.0], [1.0, -1.0]])
-    assert accuracy(logits, torch.tensor([1, 0, 0, 0])) == 0.75

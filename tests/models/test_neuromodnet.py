@@ -7,14 +7,18 @@ from torch.func import functional_call
 
 from crwn import NeuroModNet
 from crwn.errors import ConfigError, DataError
-from crwn.layers import context_tensors, learned_numbers
+from crwn.layers import ModulatedLinear, context_tensors, learned_parameters
 from crwn.models import build, describe
+
+
+def layers_of(model: NeuroModNet) -> list[ModulatedLinear]:
+    return [layer for layer in model.layers if isinstance(layer, ModulatedLinear)]
 
 
 @pytest.mark.parametrize(("width", "learned"), [(256, 1299), (512, 1811), (1024, 2835), (2048, 4883), (4096, 8979)])
 def test_learned_numbers_are_the_papers(width: int, learned: int) -> None:
     model = NeuroModNet(784, (width, width), 10, seed=0, weights="hadamard")
-    assert learned_numbers(model) == learned
+    assert learned_parameters(model) == learned
     assert sum(tensor.numel() for tensor in context_tensors(model).values()) == learned
 
 
@@ -24,28 +28,29 @@ def test_forward_is_the_formula(weights: str, hidden: tuple[int, ...]) -> None:
     model = NeuroModNet(12, hidden, 4, seed=3, weights=weights)
     x = np.random.default_rng(0).normal(size=(5, 12)).astype(np.float32)
     h = x
-    for i, layer in enumerate(model.layers):
+    layers = layers_of(model)
+    for i, layer in enumerate(layers):
         r, v = layer.frozen.dense().numpy(), layer.v.detach().numpy()
         h = h @ (layer.alpha.item() * r * v).T
-        if i < len(model.layers) - 1:
+        if i < len(layers) - 1:
             h = np.maximum(h, 0)
     assert np.allclose(model(torch.from_numpy(x)).detach().numpy(), h, atol=1e-4)
 
 
 def test_layers_differ_and_the_output_layer_is_dense() -> None:
     model = NeuroModNet(16, (16, 16), 16, seed=0)
-    prints = {layer.frozen.fingerprint for layer in model.layers}
+    prints = {layer.frozen.fingerprint for layer in layers_of(model)}
     assert len(prints) == 3
     structured = NeuroModNet(16, (16, 16), 10, seed=0, weights="hadamard")
-    assert [type(layer.frozen).__name__ for layer in structured.layers] == ["Hadamard", "Hadamard", "Gaussian"]
+    assert [type(layer.frozen).__name__ for layer in layers_of(structured)] == ["Hadamard", "Hadamard", "Gaussian"]
 
 
 def test_activations_and_modulation() -> None:
     x = torch.ones(2, 6)
     outputs = [NeuroModNet(6, (8,), 3, seed=0, activation=name)(x) for name in ("relu", "gelu", "abs", "cos")]
     assert len({float(out.detach().sum()) for out in outputs}) == 4
-    assert learned_numbers(NeuroModNet(6, (8,), 3, seed=0, modulation="global")) == 2
-    assert learned_numbers(NeuroModNet(6, (8,), 3, seed=0, modulation="local")) == 14
+    assert learned_parameters(NeuroModNet(6, (8,), 3, seed=0, modulation="global")) == 2
+    assert learned_parameters(NeuroModNet(6, (8,), 3, seed=0, modulation="local")) == 14
 
 
 def test_a_wrong_word_or_size_is_refused() -> None:
@@ -68,12 +73,12 @@ def test_layer_norm_is_between_hidden_layers_and_learns_nothing() -> None:
     model = NeuroModNet(49, (12, 20), 3, seed=1, weights="patches", norm="layer")
     x = torch.randn(5, 49, generator=torch.Generator().manual_seed(0))
     rows = x
-    for layer in model.layers[:-1]:
+    *hidden, last = layers_of(model)
+    for layer in hidden:
         rows = (rows @ (layer.frozen.dense() * layer.gain).T).relu()
         rows = (rows - rows.mean(1, keepdim=True)) / (rows.var(1, correction=0, keepdim=True) + 1e-5).sqrt()
-    last = model.layers[-1]
     torch.testing.assert_close(model(x), rows @ (last.frozen.dense() * last.gain).T)
-    assert [type(layer.frozen).__name__ for layer in model.layers] == ["Patches", "Hadamard", "Gaussian"]
+    assert [type(layer.frozen).__name__ for layer in layers_of(model)] == ["Patches", "Hadamard", "Gaussian"]
     assert sum(parameter.numel() for parameter in model.parameters()) == 49 + 12 + 20 + 3
     assert build(describe(model)).config == model.config
 
@@ -91,4 +96,4 @@ def test_a_context_in_the_place_of_its_own_whatever_it_holds(weights: str) -> No
     names = dict(model.named_parameters()) | dict(model.named_buffers())
     some = {name: value * 1.5 for name, value in names.items() if name.endswith((".v", "weight"))}
     for tensors in (some, {name: value for name, value in some.items() if name.endswith(".v")}, {}):
-        torch.testing.assert_close(model.under(tensors, x), functional_call(model, tensors, (x,)))
+        torch.testing.assert_close(model.call_with_context(tensors, x), functional_call(model, tensors, (x,)))

@@ -1,6 +1,7 @@
 """A network as plain data: described, built again, told from another."""
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -56,14 +57,17 @@ def test_fingerprint_is_pinned_and_not_changed_by_learning() -> None:
     assert fingerprint(model)[:16] == "c5d9556daae44d17"
     assert fingerprint(FlyNet(12, 16, 4, seed=0))[:16] == "8ae5cb6cea4aaf36"
     with torch.no_grad():
-        model.layers[0].v.zero_()
+        model.get_parameter("layers.0.v").zero_()
     assert fingerprint(model)[:16] == "c5d9556daae44d17"
 
 
 def test_sizes_may_be_numpys_numbers() -> None:
-    made = NeuroModNet(np.int64(12), np.array([16]), np.array([0, 3]).max() + 1, seed=np.int64(0))
+    counts: list[Any] = [np.int64(12), np.array([16]), np.array([0, 3]).max() + 1]
+    seed: Any = np.int64(0)
+    made = NeuroModNet(*counts, seed=seed)
     assert fingerprint(made) == fingerprint(NeuroModNet(12, (16,), 4, seed=0))
-    fly = FlyNet(np.int64(12), np.int64(16), np.int64(4), seed=np.int64(0), gamma=np.float64(1.0))
+    sizes: list[Any] = [np.int64(12), np.int64(16), np.int64(4)]
+    fly = FlyNet(*sizes, seed=seed, gamma=np.float64(1.0))
     assert fingerprint(fly) == fingerprint(FlyNet(12, 16, 4, seed=0))
     assert isinstance(made.classes, int)
 

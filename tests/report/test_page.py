@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,9 +20,8 @@ from crwn.report.page import write_page
 from crwn.report.records import read_groups
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from browser import open_browser
 
-from .records import write_record
+from invented_records import write_record
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -59,17 +57,11 @@ def page_file(records: Path) -> Path:
     return out
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as found:
-        yield found
-
-
 class Watched:
     """An open page with everything it complained of and asked for."""
 
     def __init__(self, browser: Browser, file: Path, *, width: int = 1280, scheme: str = "light") -> None:
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         self.page: Page = context.new_page()
         self.problems: list[str] = []
         self.requests: list[str] = []
@@ -131,9 +123,21 @@ def test_it_sorts_filters_and_switches_colours(browser: Browser, page_file: Path
     assert page.locator("#runs details:visible").count() == 1
     page.locator("#search").fill("")
     page.locator("#method").select_option("finetune")
-    assert all("Fine-tuning" in name for name in watched.column(1))
+    assert [name for name in watched.column(1) if "Fine-tuning" in name] == watched.column(1) != []
     page.locator("#method").select_option("")
     assert len(watched.column(1)) == 4
+
+    plot = page.locator('.plot[data-figure="params-rotated-digits"]')
+    plot.scroll_into_view_if_needed()
+    entry = page.locator(".card", has=plot).locator(".legend button").first
+    lines = plot.locator(".scatterlayer .trace")
+    count = lines.count()
+    assert entry.get_attribute("aria-pressed") == "true"
+    entry.click()
+    assert entry.get_attribute("aria-pressed") == "false"
+    assert lines.count() == count - 1
+    entry.click()
+    assert lines.count() == count
 
     before = page.evaluate("getComputedStyle(document.body).backgroundColor")
     page.locator("#theme").click()
@@ -171,7 +175,7 @@ def test_nothing_to_show_is_an_error(tmp_path: Path) -> None:
     assert not (tmp_path / "page.html").exists()
 
 
-def test_without_plotly_it_says_what_to_install(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_plotly_names_the_extra(records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "plotly.offline", None)
     with pytest.raises(MissingExtraError, match=r'pip install "crwn\[report\]"'):
         write_page(records, tmp_path / "page.html")

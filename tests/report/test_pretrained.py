@@ -10,8 +10,7 @@ import pytest
 from crwn.experiments.config import RunConfig
 from crwn.experiments.suite import fill_best, load_suite
 from crwn.report.pretrained import comparison, pairs
-
-from .records import write_record
+from invented_records import write_record
 
 
 def write(base: Path, accuracy: list[float], **settings: str) -> None:

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from crwn.experiments.config import RunConfig
 from crwn.report.schedules import equal_schedules
-
-from .records import write_record
+from invented_records import write_record
 
 
 def write(base: Path, method: str, accuracy: float, *, tasks: int, epochs: int, seed: int = 0) -> None:

@@ -31,7 +31,7 @@ def test_rotated_permuted_and_split_take_their_settings(tmp_path: Path) -> None:
     assert (len(parts), parts.num_classes, parts.budget) == (3, 3, {"epochs": 9})
 
 
-def test_tasks_of_ones_own(tmp_path: Path) -> None:
+def test_custom_tasks(tmp_path: Path) -> None:
     write_table(tmp_path / "north.csv")
     write_table(tmp_path / "south.csv", rows=30, classes=("a", "b", "c"))
     write_table(tmp_path / "later.csv", rows=6, classes=("a", "b", "c"))
@@ -39,7 +39,7 @@ def test_tasks_of_ones_own(tmp_path: Path) -> None:
         write(
             tmp_path,
             """
-            kind = "own"
+            kind = "custom"
             [[task]]
             name = "north"
             data = "north.csv"
@@ -62,12 +62,19 @@ def test_tasks_of_ones_own(tmp_path: Path) -> None:
     assert torch.allclose(inputs.std(dim=0, correction=0), torch.ones(3), atol=1e-5)
 
 
+def test_the_old_name_of_a_custom_scenario_still_works(tmp_path: Path) -> None:
+    text = 'kind = "{}"\n[[task]]\nname = "a"\ndata = "digits"'
+    old, new = (make_scenario(write(tmp_path, text.format(kind))) for kind in ("own", "custom"))
+    assert [task.name for task in old] == [task.name for task in new] == ["a"]
+    assert torch.equal(old[0].train.inputs(slice(0, 5)), new[0].train.inputs(slice(0, 5)))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("kind = ", "cannot be read"),
         ("", "it has no kind"),
-        ('kind = "spun"', "kind 'spun' is none of rotated, permuted, split, own"),
+        ('kind = "spun"', "kind 'spun' is none of rotated, permuted, split, custom"),
         ('kind = "rotated"', "data: Field required"),
         ('kind = "rotated"\ndata = "digits"\nspeed = 3', "'speed' is not known"),
         ('kind = "split"\ndata = "digits"\nclasses_per_task = 1', "classes_per_task: .* greater than or equal to 2"),
@@ -76,12 +83,12 @@ def test_tasks_of_ones_own(tmp_path: Path) -> None:
             "needs 11 classes .* has only 10",
         ),
         ('kind = "permuted"\ndata = "digits"\nbatches = 1\nepochs = 1', "give batches or epochs, not both"),
-        ('kind = "own"\ntask = []', "task: "),
+        ('kind = "custom"\ntask = []', "task: "),
         (
-            'kind = "own"\n[[task]]\nname = "a"\ndata = "digits"\n[[task]]\nname = "a"\ndata = "digits"',
+            'kind = "custom"\n[[task]]\nname = "a"\ndata = "digits"\n[[task]]\nname = "a"\ndata = "digits"',
             "two tasks named",
         ),
-        ('kind = "own"\n[[task]]\nname = "a"\ndata = "digits"\ntest = "b.csv"', "has test rows already"),
+        ('kind = "custom"\n[[task]]\nname = "a"\ndata = "digits"\ntest = "b.csv"', "has test rows already"),
     ],
 )
 def test_files_with_mistakes_say_which(tmp_path: Path, text: str, message: str) -> None:
@@ -90,11 +97,11 @@ def test_files_with_mistakes_say_which(tmp_path: Path, text: str, message: str) 
 
 
 def test_data_that_is_not_there_or_does_not_fit(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere.csv, named in .*mine.toml, is not there"):
+    with pytest.raises(DataError, match=r"nowhere.csv, named in .*mine.toml, does not exist"):
         make_scenario(write(tmp_path, 'kind = "permuted"\ndata = "nowhere.csv"'))
-    with pytest.raises(DataError, match=r"there is no data set 'nowhere'"):
+    with pytest.raises(DataError, match=r"there is no dataset 'nowhere'"):
         make_scenario(write(tmp_path, 'kind = "permuted"\ndata = "nowhere"'))
     write_table(tmp_path / "a.csv")
-    text = 'kind = "own"\n[[task]]\nname = "a"\ndata = "a.csv"\n[[task]]\nname = "b"\ndata = "digits"'
+    text = 'kind = "custom"\n[[task]]\nname = "a"\ndata = "a.csv"\n[[task]]\nname = "b"\ndata = "digits"'
     with pytest.raises(DataError, match=r"task 'b' in .* has rows of shape \(8, 8\), task 'a' of \(3,\)"):
         make_scenario(write(tmp_path, text))

@@ -4,6 +4,7 @@ import torch
 from crwn.data import load
 from crwn.errors import ConfigError
 from crwn.scenarios import permuted, rotated
+from crwn.scenarios.pixel_map import PixelMap
 
 
 def test_each_task_is_a_permutation_of_its_own() -> None:
@@ -31,8 +32,10 @@ def test_a_permutation_depends_on_seed_and_number_alone() -> None:
 
 
 def test_permutations_stay_the_same_from_release_to_release() -> None:
-    pixels = permuted(load("digits"), tasks=1)[0].train.prepare.pixels
-    assert pixels[:8].tolist() == [51, 21, 5, 10, 25, 48, 26, 40]
+    prepare = permuted(load("digits"), tasks=1)[0].train.prepare
+    assert isinstance(prepare, PixelMap)
+    assert prepare.pixels is not None
+    assert prepare.pixels[:8].tolist() == [51, 21, 5, 10, 25, 48, 26, 40]
 
 
 def test_no_tasks_is_an_error() -> None:

@@ -1,5 +1,3 @@
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -34,7 +32,7 @@ def test_rotations_equal_pillows_on_real_digits_and_noise(mnist: ImageSet, angle
     assert torch.allclose(inputs, normalised, atol=1e-6)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     height=st.integers(1, 20),
     width=st.integers(1, 20),
@@ -70,14 +68,3 @@ def test_raw_rows_are_left_as_they_are() -> None:
     raw = torch.from_numpy(x)
     PixelMap(image_set(x))(raw)
     assert torch.equal(raw, torch.ones(2, 3))
-
-
-def test_a_batch_is_prepared_in_a_fraction_of_a_step() -> None:
-    x = np.random.default_rng(0).integers(0, 256, (128, 784), dtype=np.uint8)
-    prepare, batch = PixelMap(image_set(x), torch.randperm(784)), torch.from_numpy(x)
-    times = []
-    for _ in range(200):
-        start = time.perf_counter()
-        prepare(batch)
-        times.append(time.perf_counter() - start)
-    assert sorted(times)[20] < 0.5e-3

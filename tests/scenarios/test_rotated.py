@@ -58,7 +58,7 @@ def test_plain_rows_cannot_be_rotated() -> None:
     rows = torch.from_numpy(np.ones((4, 6), dtype=np.float32))
     y = torch.tensor([0, 1, 0, 1])
     table = ImageSet("table", (0, 1), (6,), rows, y, rows, y, (0.0,), (1.0,))
-    with pytest.raises(ConfigError, match=r"needs images, but 'table' has plain rows of 6 numbers"):
+    with pytest.raises(ConfigError, match=r"needs images, but 'table' has plain rows of 6 values"):
         rotated(table)
 
 

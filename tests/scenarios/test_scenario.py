@@ -1,8 +1,8 @@
 import pytest
 import torch
 
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.rows import Rows
 from crwn.scenarios import Scenario, Task
 
 

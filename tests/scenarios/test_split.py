@@ -25,7 +25,7 @@ def test_classes_are_dealt_out_once_by_the_seed() -> None:
     assert scenario[1].name == "split-01"
     dealt = [label for task in scenario for label in task.classes]
     assert len(set(dealt)) == 10
-    assert scenario[0].factors["classes"] == ", ".join(scenario[0].classes)
+    assert scenario[0].factors["classes"] == ", ".join(map(str, scenario[0].classes))
     assert [task.classes for task in split(data, 5)] == [task.classes for task in scenario]
     assert [task.classes for task in split(data, 5, seed=1)] != [task.classes for task in scenario]
     assert split(data, 5, tasks=1)[0].classes == scenario[0].classes

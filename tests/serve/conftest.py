@@ -1,4 +1,4 @@
-"""Fixtures of the service's tests: real digits, a taught model folder, and a running service over a copy of it."""
+"""Fixtures of the service's tests: real digits, a model folder with two tasks, and a running service over a copy."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
+import httpx
 import pytest
 
 import crwn
 from crwn.learner import Learner
 from crwn.serve.limits import Limits
 from serving import Array, Running, mirrored, running
-
-
-@pytest.fixture(scope="session")
-def digits() -> tuple[Array, Array]:
-    """Real handwritten digits, 8 x 8, as rows of 64 numbers."""
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
-    return data.data.astype(np.float32), data.target.astype(np.int64)
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +28,7 @@ def taught(digits: tuple[Array, Array], tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def learner(taught: Path, tmp_path: Path) -> Iterator[Learner]:
-    """A learner of its own over a copy of the taught folder."""
+    """A learner over a copy of the model folder."""
     shutil.copytree(taught, tmp_path / "digits.crwn")
     with Learner.load(tmp_path / "digits.crwn") as opened:
         yield opened
@@ -45,8 +36,23 @@ def learner(taught: Path, tmp_path: Path) -> Iterator[Learner]:
 
 @pytest.fixture
 def service(learner: Learner) -> Iterator[Running]:
+    """The learner being served."""
     with running(learner) as served:
         yield served
+
+
+@pytest.fixture
+def client(service: Running) -> Iterator[crwn.Client]:
+    """A Python client of the service."""
+    with crwn.Client(service.address) as opened:
+        yield opened
+
+
+@pytest.fixture
+def http(service: Running) -> Iterator[httpx.Client]:
+    """A plain HTTP client of the service."""
+    with httpx.Client(base_url=service.address, timeout=60) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-"""Whatever is sent: no traceback, no 500, only answers that the description promises.
+"""Generated requests: no traceback, no 500, only responses that the OpenAPI description promises.
 
-CRWN_FUZZ multiplies the number of generated requests (1 by default, about 600; 100 is a night's run), and
-CRWN_FUZZ_RECORD names a file for the answers' counts:
+CRWN_FUZZ multiplies the number of generated requests (1 by default, about 600; 100 takes a night), and
+CRWN_FUZZ_RECORD names a file for the number of responses by status:
 
     CRWN_FUZZ=20 CRWN_FUZZ_RECORD=results/bench/requests.json pytest tests/serve/test_fuzz.py
 """
@@ -30,7 +30,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from crwn.experiments.surroundings import machine, versions
+from crwn.experiments.environment import machine, versions
 from crwn.learner import Learner
 from crwn.serve.limits import Limits
 from serving import Running, running
@@ -55,8 +55,8 @@ def target(taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[R
 
 
 @pytest.fixture(scope="module")
-def http(target: Running) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=target.address, timeout=30) as client:
+def fuzzed(target: Running) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=target.address, timeout=120) as client:
         yield client
 
 
@@ -70,26 +70,26 @@ def as_bytes(_: Any, value: Any) -> bytes:
     return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
 
 
-def test_answers_are_as_described(described: Any) -> None:
-    """Requests generated from the description, for every address; what comes back is what it promises."""
+def test_responses_are_as_described(described: Any) -> None:
+    """Requests generated from the description, for every endpoint, get a response that it promises."""
     operations = [found.ok() for found in described.get_all_operations()]
     assert len(operations) >= 14
     for operation in operations:
 
         @SETTINGS
         @given(case=operation.as_strategy())
-        def ask(case: Any) -> None:
-            response = case.call(timeout=30)
+        def send(case: Any) -> None:
+            response = case.call(timeout=120)
             promised = [content_type_conformance, response_schema_conformance, status_code_conformance]
             case.validate_response(response, checks=[not_a_server_error, *promised])
             if response.status_code >= 400:
                 assert set(response.json()["error"]) == {"code", "message"}
                 assert "Traceback" not in response.text
 
-        ask()
+        send()
 
 
-ADDRESSES = st.sampled_from(
+ENDPOINTS = st.sampled_from(
     [
         ("POST", "/v1/predict"),
         ("POST", "/v1/infer-task"),
@@ -120,40 +120,40 @@ BODIES = st.one_of(
 
 
 @settings(SETTINGS, max_examples=150 * MORE)
-@given(address=ADDRESSES, kind=KINDS, body=BODIES)
-def test_raw_bodies(http: httpx.Client, address: tuple[str, str], kind: str, body: bytes) -> None:
+@given(endpoint=ENDPOINTS, kind=KINDS, body=BODIES)
+def test_raw_bodies(fuzzed: httpx.Client, endpoint: tuple[str, str], kind: str, body: bytes) -> None:
     headers = {"Content-Type": kind}
-    answer = http.request(address[0], address[1], content=body, headers=headers)
-    assert answer.status_code < 500 or answer.json()["error"]["code"] in ("busy", "timeout")
-    if answer.status_code >= 400:
-        assert set(answer.json()["error"]) == {"code", "message"}
-    http.delete("/v1/tasks/new")
+    response = fuzzed.request(*endpoint, content=body, headers=headers)
+    assert response.status_code < 500 or response.json()["error"]["code"] in ("busy", "timeout")
+    if response.status_code >= 400:
+        assert set(response.json()["error"]) == {"code", "message"}
+    fuzzed.delete("/v1/tasks/new")
 
 
 @settings(SETTINGS, max_examples=60 * MORE)
 @given(name=st.text(min_size=1, max_size=30), method=st.sampled_from(["GET", "DELETE"]))
-def test_raw_names(http: httpx.Client, name: str, method: str) -> None:
+def test_raw_names(fuzzed: httpx.Client, name: str, method: str) -> None:
     if name in ("upright", "mirrored"):
         return
-    answer = http.request(method, f"/v1/tasks/{quote(name, safe='', errors='replace')}")
-    assert answer.status_code in (404, 422, 405, 200)
-    assert answer.status_code != 200 or name in (".", "..", "/"), "only an address without a name is something else"
+    response = fuzzed.request(method, f"/v1/tasks/{quote(name, safe='', errors='replace')}")
+    assert response.status_code in (404, 422, 405, 200)
+    assert response.status_code != 200 or name in (".", "..", "/"), "only a path without a name is another endpoint"
 
 
 def test_still_whole(target: Running) -> None:
-    """After all of it the service answers, and its tasks are what they were."""
-    left = {task["name"] for task in httpx.get(f"{target.address}/v1/tasks", timeout=30).json()["tasks"]}
+    """After all requests the service runs, and its tasks and bank are unharmed."""
+    left = {task["name"] for task in httpx.get(f"{target.address}/v1/tasks", timeout=120).json()["tasks"]}
     assert left <= {"upright", "mirrored", "new"} or MORE > 1
-    assert httpx.get(f"{target.address}/healthz", timeout=30).status_code == 200
+    assert httpx.get(f"{target.address}/healthz", timeout=120).status_code == 200
     assert target.learner.bank.verify() == []
     if record := os.environ.get("CRWN_FUZZ_RECORD"):
-        Path(record).write_text(json.dumps(answered(target.address), indent=2) + "\n")
+        Path(record).write_text(json.dumps(counts(target.address), indent=2) + "\n")
 
 
-def answered(address: str) -> dict[str, Any]:
-    """How many requests the service has answered, by status, from its own counters."""
+def counts(address: str) -> dict[str, Any]:
+    """The number of responses by status, from the service's metrics."""
     by_status: dict[str, int] = {}
-    for line in httpx.get(f"{address}/metrics", timeout=30).text.splitlines():
+    for line in httpx.get(f"{address}/metrics", timeout=120).text.splitlines():
         if found := re.match(r'crwn_requests_total\{.*status="(\d+)".*\} ([0-9.e+]+)$', line):
             by_status[found[1]] = by_status.get(found[1], 0) + int(float(found[2]))
     return {

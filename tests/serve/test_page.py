@@ -1,4 +1,4 @@
-"""The web page in a real Chromium: draw, predict, teach, forget; no errors, nothing from elsewhere."""
+"""The web page in a real Chromium: draw, predict, learn, forget; no errors, no requests to other hosts."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect
 
-from browser import open_browser
-from crwn.context import Context
+from crwn.contexts import Context
 from crwn.learner import Learner
 from crwn.models import NeuroModNet
 from serving import Array, Running, running
@@ -29,36 +28,30 @@ STROKES = {
 }
 
 
-def said_by(page: Page, task: str) -> Any:
-    """What a task answers."""
-    whose = page.locator(".name").get_by_text(task, exact=True)
-    return page.locator("#answers li").filter(has=whose).locator(".label")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with open_browser() as opened:
-        yield opened
+def predicted_by(page: Page, task: str) -> Any:
+    """The element with the label that a task predicts."""
+    name = page.locator(".name").get_by_text(task, exact=True)
+    return page.locator("#predictions li").filter(has=name).locator(".label")
 
 
 class Opened:
-    """A page with everything it complained of, and every address it asked."""
+    """A page with its console errors and the URLs it requested."""
 
     def __init__(self, browser: Browser, address: str, **options: Any) -> None:
         self.context = browser.new_context(**options)
         self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("console", lambda line: self._heard(line))
-        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.errors: list[str] = []
+        self.requested: list[str] = []
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", lambda line: self._log(line))
+        self.page.on("request", lambda request: self.requested.append(request.url))
         self.page.goto(address)
-        self.page.wait_for_selector("body[data-ready=yes]", timeout=30_000)
+        self.page.wait_for_selector("body[data-ready=yes]", timeout=60_000)
 
-    def _heard(self, line: Any) -> None:
-        # Refusals by the service are told on the page; Chromium tells them on the console as well.
+    def _log(self, line: Any) -> None:
+        # Chromium also logs error responses, which the page shows.
         if line.type == "error" and "the server responded with a status of 4" not in line.text:
-            self.complaints.append(line.text)
+            self.errors.append(line.text)
 
     def draw(self, strokes: list[list[tuple[float, float]]]) -> None:
         box = self.page.locator("#pad").bounding_box()
@@ -76,8 +69,8 @@ class Opened:
 def opened(browser: Browser, service: Running) -> Iterator[Opened]:
     made = Opened(browser, service.address)
     yield made
-    assert made.complaints == []
-    assert all(url.startswith(service.address) or url.startswith("blob:") for url in made.asked)
+    assert made.errors == []
+    assert all(url.startswith(service.address) or url.startswith("blob:") for url in made.requested)
     made.context.close()
 
 
@@ -85,36 +78,52 @@ def opened(browser: Browser, service: Running) -> Iterator[Opened]:
 def test_draw_and_predict(opened: Opened, digit: str) -> None:
     page = opened.page
     opened.draw(STROKES[digit])
-    page.wait_for_selector("#answers li.best")
-    expect(said_by(page, "upright")).to_have_text(digit)
-    assert page.locator("#answers li").count() == 2
-    assert page.locator("#answers li.best .name").inner_text() in page.inner_text("#verdict")
+    page.wait_for_selector("#predictions li.best")
+    expect(predicted_by(page, "upright")).to_have_text(digit)
+    expect(page.locator("#predictions li")).to_have_count(2)
+    page.wait_for_function(
+        """() => document.querySelector('#verdict').textContent.includes(
+            document.querySelector('#predictions li.best .name').textContent)"""
+    )
     page.click("#clear")
-    expect(page.locator("#answers li")).to_have_count(0)
+    expect(page.locator("#predictions li")).to_have_count(0)
+
+
+def test_ink_is_scaled_like_most_tasks_not_like_the_first(
+    browser: Browser, service: Running, learner: Learner, digits: tuple[Array, Array]
+) -> None:
+    x, y = digits
+    learner.learn("inverted", 16 - x, y, batches=100, progress=False)
+    assert learner.tasks[0] == "inverted"
+    made = Opened(browser, service.address)
+    made.draw(STROKES["0"])
+    expect(predicted_by(made.page, "upright")).to_have_text("0")
+    expect(made.page.locator("#verdict")).to_contain_text("Inferred task: upright")
+    made.context.close()
 
 
 def test_keyboard_alone(opened: Opened) -> None:
     page = opened.page
     page.focus("#pad")
     page.keyboard.press("7")
-    page.wait_for_selector("#answers li.best")
+    page.wait_for_selector("#predictions li.best")
     page.keyboard.press("Delete")
-    expect(page.locator("#answers li")).to_have_count(0)
+    expect(page.locator("#predictions li")).to_have_count(0)
     page.keyboard.press("Space")
     for _ in range(12):
         page.keyboard.press("ArrowDown")
-    page.wait_for_selector("#answers li.best")
+    page.wait_for_selector("#predictions li.best")
     page.focus("#map circle")
     page.keyboard.press("Enter")
-    page.wait_for_selector("#chosen strong")
+    page.wait_for_selector("#selected strong")
     page.focus("#task-rows button.name")
     page.keyboard.press("Enter")
-    page.wait_for_selector("tr.chosen-task")
+    page.wait_for_selector("tr.selected-task")
 
 
-def test_a_digit_typed_anywhere_is_written_on_the_pad(opened: Opened) -> None:
+def test_a_digit_typed_anywhere_is_drawn_on_the_pad(opened: Opened) -> None:
     opened.page.keyboard.press("7")
-    opened.page.wait_for_selector("#answers li.best")
+    opened.page.wait_for_selector("#predictions li.best")
 
 
 def test_a_row_of_a_table_is_typed(browser: Browser) -> None:
@@ -127,36 +136,36 @@ def test_a_row_of_a_table_is_typed(browser: Browser) -> None:
         page.fill("#row-text", "2.5, 0.1")
         expect(page.locator("#verdict")).to_contain_text("2 of 3 numbers so far")
         page.fill("#row-text", "2.5, 0.1, -0.3")
-        expect(page.locator("#answers li.best .label")).to_have_text("plus")
+        expect(page.locator("#predictions li.best .label")).to_have_text("plus")
         page.fill("#row-text", "-2.5, 0.1, -0.3")
-        expect(page.locator("#answers li.best .label")).to_have_text("minus")
+        expect(page.locator("#predictions li.best .label")).to_have_text("minus")
         page.fill("#row-text", "1, 2, 3, 4")
-        expect(page.locator("#verdict")).to_contain_text("4 numbers, 3 are wanted")
-        expect(page.locator("#answers li")).to_have_count(0)
+        expect(page.locator("#verdict")).to_contain_text("4 numbers, the model takes 3")
+        expect(page.locator("#predictions li")).to_have_count(0)
         page.fill("#row-text", "many")
-        expect(page.locator("#verdict")).to_contain_text("Only numbers")
-        assert made.complaints == []
+        expect(page.locator("#verdict")).to_contain_text("A row is numbers")
+        assert made.errors == []
         made.context.close()
 
 
-def test_teach_and_forget(opened: Opened, learner: Learner, digits: tuple[Array, Array], tmp_path: Path) -> None:
+def test_learn_and_forget(opened: Opened, learner: Learner, digits: tuple[Array, Array], tmp_path: Path) -> None:
     x, y = digits
     lines = [",".join([f"p{i}" for i in range(64)] + ["label"])]
     for row, label in zip(x[:400], y[:400], strict=True):
         lines.append(",".join([*(f"{value:g}" for value in 16 - row), str(label)]))
     (tmp_path / "inverted.csv").write_text("\n".join(lines))
     page = opened.page
-    page.set_input_files("#teach-file", tmp_path / "inverted.csv")
-    assert page.input_value("#teach-name") == "inverted"
-    page.fill("#teach-name", "inverted / <b>digits</b>")
-    page.fill("#teach-batches", "60")
-    page.click("#teach-start")
-    expect(page.locator("#teach-status")).to_contain_text("is learned", timeout=60_000)
-    assert "right on rows held out" in page.inner_text("#teach-status")
+    page.set_input_files("#learn-file", tmp_path / "inverted.csv")
+    assert page.input_value("#learn-name") == "inverted"
+    page.fill("#learn-name", "inverted / <b>digits</b>")
+    page.fill("#learn-batches", "60")
+    page.click("#learn-start")
+    expect(page.locator("#learn-status")).to_contain_text("was learned")
+    assert "accuracy on held-out rows" in page.inner_text("#learn-status")
     name = "inverted / <b>digits</b>"
     assert name in learner.tasks
     page.wait_for_selector(f"#task-rows tr[data-task='{name}']")
-    assert page.locator("#map circle").count() == 3
+    expect(page.locator("#map circle")).to_have_count(3)
     page.click(f"#task-rows button[aria-label='Forget {name}']")
     page.click("#confirm button[value=no]")
     assert name in learner.tasks
@@ -166,25 +175,25 @@ def test_teach_and_forget(opened: Opened, learner: Learner, digits: tuple[Array,
     assert learner.tasks == ["mirrored", "upright"]
 
 
-def test_a_bad_file_is_told(opened: Opened, tmp_path: Path) -> None:
+def test_a_bad_file_is_an_error_on_the_page(opened: Opened, tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("a,b\n1,2\n")
     page = opened.page
-    page.set_input_files("#teach-file", tmp_path / "bad.csv")
-    page.click("#teach-start")
-    page.wait_for_selector("#teach-status.bad")
-    assert "label" in page.inner_text("#teach-status")
+    page.set_input_files("#learn-file", tmp_path / "bad.csv")
+    page.click("#learn-start")
+    page.wait_for_selector("#learn-status.failed")
+    assert "label" in page.inner_text("#learn-status")
 
 
 def test_cancel(opened: Opened, learner: Learner, digits: tuple[Array, Array], tmp_path: Path) -> None:
     x, y = digits
     np.savez(tmp_path / "long.npz", x=x, y=y)
     page = opened.page
-    page.set_input_files("#teach-file", tmp_path / "long.npz")
-    page.fill("#teach-batches", "200000")
-    page.click("#teach-start")
-    expect(page.locator("#teach-bar-label")).to_contain_text("loss", timeout=30_000)
-    page.click("#teach-cancel")
-    expect(page.locator("#teach-status")).to_contain_text("nothing was stored")
+    page.set_input_files("#learn-file", tmp_path / "long.npz")
+    page.fill("#learn-batches", "200000")
+    page.click("#learn-start")
+    expect(page.locator("#learn-bar-label")).to_contain_text("loss")
+    page.click("#learn-cancel")
+    expect(page.locator("#learn-status")).to_contain_text("nothing was stored")
     assert learner.tasks == ["mirrored", "upright"]
 
 
@@ -197,11 +206,11 @@ def test_drop_an_image_and_a_row(opened: Opened, digits: tuple[Array, Array], tm
     picture.save(tmp_path / "seven.png")
     page = opened.page
     page.set_input_files("#drop-file", tmp_path / "seven.png")
-    expect(said_by(page, "upright")).to_have_text("7")
+    expect(predicted_by(page, "upright")).to_have_text("7")
     x, y = digits
     (tmp_path / "row.csv").write_text(",".join(f"{value:g}" for value in x[3]))
     page.set_input_files("#drop-file", tmp_path / "row.csv")
-    expect(said_by(page, "upright")).to_have_text(str(y[3]))
+    expect(predicted_by(page, "upright")).to_have_text(str(y[3]))
 
 
 def test_search_and_pages(browser: Browser, service: Running, learner: Learner) -> None:
@@ -219,7 +228,7 @@ def test_search_and_pages(browser: Browser, service: Running, learner: Learner) 
     page.fill("#search", "nothing such")
     expect(page.locator("#task-rows tr")).to_have_count(0)
     assert page.locator("#map circle").count() == 202
-    assert made.complaints == []
+    assert made.errors == []
     made.context.close()
 
 
@@ -252,7 +261,7 @@ def test_token_and_read_only(browser: Browser, learner: Learner) -> None:
     assert learner.tasks == ["upright"]
     with running(learner, read_only=True) as served:
         made = Opened(browser, served.address)
-        assert made.page.is_visible("#teach-closed")
-        assert not made.page.is_visible("#teach-form")
+        assert made.page.is_visible("#learn-closed")
+        assert not made.page.is_visible("#learn-form")
         assert made.page.locator("text=Forget").filter(visible=True).count() == 0
         made.context.close()

@@ -1,4 +1,4 @@
-"""`crwn serve` as a process: its address, its refusals, and its end."""
+"""Servers, sockets, and `crwn serve` as a process: its address, its errors, and its end."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,14 +14,33 @@ from pathlib import Path
 import pytest
 
 import crwn
+from crwn.errors import ConfigError
 from crwn.learner import Learner
+from crwn.serve.running import make_server, open_socket
 from serving import Array
 
 COMMAND = [sys.executable, "-c", "from crwn.cli import main; main()", "serve"]
 ENVIRONMENT = {key: value for key, value in os.environ.items() if key != "CRWN_TOKEN"}
 
 
-def test_other_hosts_need_a_token(taught: Path) -> None:
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_hosts_that_others_can_reach_need_a_token(learner: Learner, host: str) -> None:
+    with pytest.raises(ConfigError, match="give a token"):
+        make_server(learner, host=host)
+    with pytest.raises(ConfigError, match="too weak"):
+        make_server(learner, host=host, token="short")
+    make_server(learner, host=host, token="correct-horse-battery")
+
+
+def test_a_taken_port_is_one_clear_line() -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(ConfigError, match="choose another with --port"),
+    ):
+        open_socket("127.0.0.1", taken.getsockname()[1])
+
+
+def test_the_command_refuses_other_hosts_without_a_token(taught: Path) -> None:
     done = subprocess.run(
         [*COMMAND, str(taught), "--host", "0.0.0.0"], capture_output=True, text=True, env=ENVIRONMENT, check=False
     )
@@ -29,9 +49,9 @@ def test_other_hosts_need_a_token(taught: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_ends_in_order_while_learning(
-    taught: Path, tmp_path: Path, digits: tuple[Array, Array], how: signal.Signals
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_the_command_ends_in_order_while_learning(
+    taught: Path, tmp_path: Path, digits: tuple[Array, Array], sent: signal.Signals
 ) -> None:
     x, y = digits
     folder = tmp_path / "digits.crwn"
@@ -39,8 +59,8 @@ def test_ends_in_order_while_learning(
     process = subprocess.Popen(
         [*COMMAND, str(folder), "--port", "0"], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT
     )
+    assert process.stderr is not None
     try:
-        assert process.stderr is not None
         line = process.stderr.readline()
         found = re.search(r"http://127\.0\.0\.1:\d+", line)
         assert found is not None, line
@@ -48,8 +68,8 @@ def test_ends_in_order_while_learning(
             for event in client.learn("long", x, y, batches=200_000):
                 if event["step"] > 3:
                     break
-            process.send_signal(how)
-            assert process.wait(60) == 0
+            process.send_signal(sent)
+            assert process.wait(120) == 0
         assert "Traceback" not in process.stderr.read()
     finally:
         process.kill()

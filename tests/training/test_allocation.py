@@ -7,7 +7,7 @@ import pytest
 
 SCRIPT = """
 import resource, torch
-from crwn.allocation import keep_freed_memory
+from crwn.training.allocation import keep_freed_memory
 {first}
 def faults():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from crwn.checkpoint import Checkpoint
+from crwn.training.checkpoint import Checkpoint
 
 
 def made(kind: str = "adam") -> tuple[dict[str, torch.Tensor], torch.optim.Optimizer]:
@@ -65,7 +65,6 @@ def test_clear_removes_what_is_there_and_only_that(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "state.safetensors", "a")
     checkpoint.clear()
     checkpoint.save(tensors, optimizer, 1)
-    (tmp_path / "state.part").write_bytes(b"half")
     (tmp_path / "other").write_bytes(b"")
     checkpoint.clear()
     assert [path.name for path in tmp_path.iterdir()] == ["other"]

@@ -1,18 +1,23 @@
 """Compiled learning gives the same numbers, and works without a compiler."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
 import pytest
 import torch
 
-from crwn import compilation
-from crwn.compilation import compiled, find_compiler
-from crwn.convolution import TaskBatchNorm2d
+from crwn.data.dataset import Rows
+from crwn.layers.conv import TaskBatchNorm2d
 from crwn.models import NeuroModResNet, resnet18
-from crwn.recipe import Recipe
-from crwn.rows import Rows, TaskRows
-from crwn.training import train
+from crwn.training import compilation, train
+from crwn.training.compilation import compiled, find_compiler
+from crwn.training.recipe import Recipe
+from crwn.training.task import PreparedTask
 
 
-def test_without_a_compiler_it_says_so_and_goes_on(monkeypatch):
+def test_without_a_compiler_it_says_so_and_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert find_compiler() is None
     with pytest.warns(UserWarning, match=r"no C\+\+ compiler found: learning without torch.compile"):
@@ -20,11 +25,11 @@ def test_without_a_compiler_it_says_so_and_goes_on(monkeypatch):
     assert same(torch.tensor(3.0)) == 9.0
 
 
-def test_a_compiler_that_fails_is_named_once(monkeypatch):
+def test_a_compiler_that_fails_is_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.exc import TorchDynamoException
 
-    def broken(function, **settings):
-        def call(*arguments):
+    def broken(function: object, **settings: object) -> Callable[..., NoReturn]:
+        def call(*arguments: object) -> NoReturn:
             raise TorchDynamoException("the compiler is broken\nwith much detail")
 
         return call
@@ -40,32 +45,33 @@ def test_a_compiler_that_fails_is_named_once(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
 @pytest.mark.filterwarnings("default")
-def test_compiled_learning_equals_eager():
+def test_compiled_learning_equals_eager() -> None:
     model = NeuroModResNet(width=2, classes=2, seed=0, input_shape=(3, 8, 8))
     generator = torch.Generator().manual_seed(0)
     rows = Rows(torch.randn(24, 3, 8, 8, generator=generator), torch.arange(24) % 2)
     recipe = Recipe(optimizer="sgd", rate=0.01, batch_size=12, epochs=2)
-    (eager,) = train(model, [TaskRows("a", rows, 2)], recipe, seed=0)
-    (fast,) = train(model, [TaskRows("a", rows, 2)], recipe.model_copy(update={"compile": True}), seed=0)
+    (eager,) = train(model, [PreparedTask("a", rows, range(2))], recipe, seed=0)
+    (fast,) = train(model, [PreparedTask("a", rows, range(2))], recipe.model_copy(update={"compile": True}), seed=0)
     for name, value in eager.tensors.items():
         torch.testing.assert_close(fast.tensors[name], value, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_run_of_many_tasks_is_compiled_once(monkeypatch):
+def test_a_run_of_many_tasks_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each task has a replica of its own: if that counted as another network, torch would give up after eight."""
-    graphs = []
+    graphs: list[torch.fx.GraphModule] = []
 
-    def backend(graph, inputs):
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
         graphs.append(graph)
-        return graph.forward
+        forward: Callable[..., Any] = graph.forward
+        return forward
 
     compile = torch.compile
-    monkeypatch.setattr("crwn.compilation.find_compiler", lambda: "g++")
+    monkeypatch.setattr("crwn.training.compilation.find_compiler", lambda: "g++")
     monkeypatch.setattr(torch, "compile", lambda function, **settings: compile(function, backend=backend, **settings))
     torch._dynamo.reset()
     model = resnet18(norm=TaskBatchNorm2d, classes=2, width=2)
     rows = Rows(torch.randn(8, 3, 16, 16), torch.arange(8) % 2)
     for name in "abc":
-        train(model, [TaskRows(name, rows, 2)], Recipe(batches=2, compile=True), seed=0)
+        train(model, [PreparedTask(name, rows, range(2))], Recipe(batches=2, compile=True), seed=0)
     assert len(graphs) == 1

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import nn
 
-from crwn.losses import class_mask, task_losses
+from crwn.training.losses import class_mask, task_losses
 
 
 def test_class_mask_and_losses() -> None:

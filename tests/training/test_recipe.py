@@ -5,7 +5,7 @@ import json
 import pytest
 
 from crwn.errors import ConfigError
-from crwn.recipe import Recipe, make_recipe
+from crwn.training.recipe import Recipe, make_recipe
 
 
 def test_the_defaults_are_the_papers() -> None:

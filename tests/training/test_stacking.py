@@ -4,7 +4,7 @@ import pytest
 from torch import nn
 
 from crwn import FlyNet, NeuroModNet
-from crwn.stacking import in_groups, model_stack_size, stack_size
+from crwn.training.stacking import model_stack_size, stack_size, stacks
 
 
 def test_between_one_and_sixteen() -> None:
@@ -27,6 +27,12 @@ def test_the_widest_layer_decides_and_convolutions_are_not_stacked(model: nn.Mod
     assert model_stack_size(model) == size
 
 
-def test_groups_hold_what_is_alike() -> None:
-    assert in_groups(list(range(7)), [0, 1, 0, 0, 1, 0, 2], 3) == [[0, 2], [3, 5], [1, 4], [6]]
-    assert in_groups([], [], 3) == []
+def test_stacks_hold_what_is_alike() -> None:
+    assert stacks([0, 1, 0, 0, 1, 0, 2], 3) == [[0, 2], [3, 5], [1, 4], [6]]
+    assert stacks([], 3) == []
+
+
+def test_stacks_in_order_never_skip_a_task() -> None:
+    assert stacks([0, 0, 0, 1, 0, 0], 2, in_order=True) == [[0, 1], [2], [3], [4, 5]]
+    assert stacks([0] * 5, 3, in_order=True) == [[0, 1, 2], [3, 4]], "of exactly this size, the last one smaller"
+    assert stacks([0] * 5, 4) == [[0, 1, 2], [3, 4]], "evenly large"

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from crwn.bank import Bank, open_bank
-from crwn.context import Context
+from crwn.contexts import Context
+from crwn.contexts.bank import Bank, open_bank
 
 MODEL = "ab" * 32
 SHAPES = {"layers.0.v": (12,), "layers.0.alpha": (), "layers.1.v": (5,), "layers.1.alpha": ()}
@@ -98,7 +98,7 @@ def postgres() -> Iterator[PostgresServer]:
     """A running server; its programs are installed first where they are missing."""
     programs = _find_programs()
     if programs is None:
-        script = Path(__file__).parents[2] / "scripts" / "install-postgres"
+        script = Path(__file__).parents[3] / "scripts" / "install-postgres"
         done = subprocess.run([str(script)], capture_output=True, text=True)
         programs = _find_programs()
         if programs is None:

@@ -9,9 +9,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from crwn.bank import Bank, MemoryBank, open_bank
-from crwn.bank.interface import end_of_prefix
-from crwn.context import Context
+from crwn.contexts import Context
+from crwn.contexts.bank import Bank, MemoryBank, open_bank
 from crwn.errors import BankError, ContextError, CRWNError, TaskError
 
 Make = Callable[..., Context]
@@ -145,16 +144,9 @@ def test_pages_of_odd_names(bank: Bank, make: Make) -> None:
     entries = bank.entries("left", limit=2)
     assert [entry.name for entry in entries] == ["left", "left/1"]
     assert entries[0].classes == ("cat", "dog", 3)
-    assert entries[0].numbers == 19
+    assert entries[0].params == entries[0].numbers == 19
     assert entries[0].info == {"seed": 0}
     assert entries[0].checksum == make("left").checksum
-
-
-def test_end_of_prefix_skips_what_is_no_character() -> None:
-    assert end_of_prefix("") is None
-    assert end_of_prefix("\U0010ffff") is None
-    assert end_of_prefix("a\U0010ffff") == "b"
-    assert end_of_prefix("\ud7ff") == "\ue000"
 
 
 @pytest.mark.parametrize("store", ["float16", "int8"])
@@ -214,7 +206,7 @@ def test_refuses_a_bank_of_another_model(where: str, make: Make) -> None:
 def test_refuses_a_bank_of_another_format(where: str) -> None:
     from sqlalchemy import update
 
-    from crwn.bank import sql, tables
+    from crwn.contexts.bank import sql, tables
 
     with sql.SqlBank(where) as bank, bank._writing() as connection:
         connection.execute(update(tables.meta).values(value="7"))

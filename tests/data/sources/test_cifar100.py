@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crwn.data import cifar100 as source
 from crwn.data import fetch, import_data, load
+from crwn.data.sources import cifar100 as source
 from crwn.errors import DataError
+from image_folders import MakeFolders
 
 NAMES = ("apple", "aquarium_fish", "baby")
 
@@ -78,11 +79,11 @@ def test_fetching_checks_the_archive(cache: Path, web: tuple[Path, str], monkeyp
     assert list(cache.iterdir()) == []
 
 
-def test_class_folders_are_normalised_like_the_official_set(cache: Path, make_folders) -> None:
+def test_class_folders_are_normalised_like_the_official_set(cache: Path, make_folders: MakeFolders) -> None:
     import_data("cifar100", make_folders({"train/a": 3, "train/b": 3, "test/a": 1, "test/b": 1}))
     assert load("cifar100").std == (0.247, 0.243, 0.262)
 
 
-def test_grey_images_are_no_cifar100(cache: Path, make_folders) -> None:
+def test_grey_images_are_no_cifar100(cache: Path, make_folders: MakeFolders) -> None:
     with pytest.raises(DataError, match=r"cifar100 has colour images, but .* \(5, 6\)"):
         import_data("cifar100", make_folders({"a": 3, "b": 3}, mode="L"))

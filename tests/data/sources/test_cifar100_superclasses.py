@@ -1,4 +1,4 @@
-from crwn.data.cifar100_superclasses import SUPERCLASS_OF, SUPERCLASSES, shared_superclasses
+from crwn.data.sources.cifar100_superclasses import SUPERCLASS_OF, SUPERCLASSES, shared_superclasses
 
 
 def test_a_hundred_classes_in_twenty_groups_of_five() -> None:

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from crwn.data import load
-from crwn.data.digits import MEAN, STD
+from crwn.data.sources.digits import MEAN, STD
 
 
 def test_digits_need_nothing_but_scikit_learn(cache: Path) -> None:

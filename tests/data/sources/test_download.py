@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from crwn.data.download import UnreachableError, download
 from crwn.data.progress import silent
+from crwn.data.sources.download import UnreachableError, download
 from crwn.errors import DataError
 
 

@@ -1,4 +1,4 @@
-"""SupSup's own way to find a task, on masks made by hand."""
+"""SupSup's task inference, on masks made by hand and on learned ones."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from crwn.methods.superposed_masks import SuperposedMasks
+from crwn.errors import ModelError
+from crwn.methods import SupSup, make_method
+from crwn.methods.supsup import SuperposedMasks
+from crwn.scenarios import Scenario, make_scenario
 
 
 class TestSuperposedMasks:
@@ -39,3 +42,22 @@ class TestSuperposedMasks:
         rows = torch.tensor([x])
         assert superposed.one_shot(rows) == task
         assert superposed.binary(rows) == task
+
+
+def test_learned_masks_infer_their_task() -> None:
+    scenario = make_scenario("permuted-digits", tasks=3)
+    method, _ = make_method("supsup", scenario)
+    assert isinstance(method, SupSup)
+    method.learn(list(scenario), method.recipe(batches=100, rate=0.01))
+    masks = SuperposedMasks(method, list(scenario))
+    for task in scenario:
+        x = task.test.inputs(slice(0, 64))
+        assert (masks.one_shot(x), masks.binary(x)) == (task.name, task.name)
+
+
+def test_masks_of_convolutions_or_of_no_task_are_an_error(small: Scenario, stripes: Scenario) -> None:
+    for scenario, tasks in ((small, []), (stripes, list(stripes))):
+        method, _ = make_method("supsup", scenario)
+        assert isinstance(method, SupSup)
+        with pytest.raises(ModelError, match="fully connected SupSup network and at least one learned task"):
+            SuperposedMasks(method, tasks)

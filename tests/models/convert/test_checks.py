@@ -1,6 +1,8 @@
-"""Modules as people really write them: shared layers, lists of layers, hooks, state of their own, recurrent layers."""
+"""Modules as users write them: shared layers, lists of layers, hooks, state of their own, recurrent layers."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
+from conversion import modulate
 from crwn import Learner, NeuroModResNet, neuromodulate
 from crwn.errors import ConfigError, DataError, ModelError
 
@@ -16,10 +19,8 @@ X = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
 Y = (X[:, 0] > 0).astype(int)
 
 
-def learner(module: nn.Module, **settings: object) -> Learner:
-    net = neuromodulate(module, seed=0, **settings)
-    net.classes = 2
-    return Learner(net)
+def learner(module: nn.Module, **settings: Any) -> Learner:
+    return Learner(modulate(module, classes=2, seed=0, **settings))
 
 
 def plain() -> nn.Sequential:
@@ -44,7 +45,7 @@ class Listed(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.a, self.b, self.head = nn.Linear(8, 8), nn.Linear(8, 8), nn.Linear(8, 2)
-        self.steps = [self.a, {"b": (self.b,)}]
+        self.steps: list[Any] = [self.a, {"b": (self.b,)}]
         self.last = self.head.forward
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,6 +82,8 @@ class Noisy(nn.Module):
 
 
 class Drifting(nn.Module):
+    mean: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.body = plain()
@@ -94,6 +97,8 @@ class Drifting(nn.Module):
 
 class Fourier(nn.Module):
     """Random features in a buffer that a state dict leaves out."""
+
+    directions: Tensor
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +133,9 @@ def tied() -> nn.Module:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_learns_alone_as_in_a_stack_and_stays_the_same(make, settings, tmp_path: Path) -> None:
+def test_learns_alone_as_in_a_stack_and_stays_the_same(
+    make: Callable[[], nn.Module], settings: dict[str, Any], tmp_path: Path
+) -> None:
     torch.manual_seed(0)
     module = make()
     one = learner(module, **settings)
@@ -150,14 +157,12 @@ def test_learns_alone_as_in_a_stack_and_stays_the_same(make, settings, tmp_path:
 
     one.save(tmp_path / "m")
     torch.manual_seed(1)  # whatever the module draws when it is made, the folder has what it was
-    again = neuromodulate(make(), seed=0, **settings)
-    again.classes = 2
+    again = modulate(make(), classes=2, seed=0, **settings)
     assert np.array_equal(Learner.load(tmp_path / "m", model=again).predict_proba(X, task="a"), first)
 
 
 def test_every_layer_that_is_held_in_a_list_learns() -> None:
-    net = neuromodulate(Listed(), seed=0)
-    net.classes = 2
+    net = modulate(Listed(), classes=2, seed=0)
     start = {name: value.detach().clone() for name, value in net.named_parameters() if value.requires_grad}
     found = Learner(net).learn("a", X, Y, batches=4).tensors
     assert all(not torch.equal(found[name], value) for name, value in start.items())
@@ -178,8 +183,7 @@ def test_the_file_of_a_class_does_not_matter(tmp_path: Path, monkeypatch: pytest
     one.learn("a", X, Y, batches=2)
     one.save(tmp_path / "m")
     monkeypatch.setattr(Recurrent, "__module__", "elsewhere")
-    again = neuromodulate(Recurrent(), seed=0, weights="keep")
-    again.classes = 2
+    again = modulate(Recurrent(), classes=2, seed=0, weights="keep")
     assert Learner.load(tmp_path / "m", model=again).tasks == one.tasks
 
 
@@ -187,11 +191,11 @@ def test_a_buffer_that_drifts_is_named() -> None:
     drifting = learner(Drifting())
     with pytest.raises(ModelError, match='changes its buffer "mean" while it learns'):
         drifting.learn("a", X, Y, batches=2)
-    assert not drifting.model.mean.any()
+    assert not drifting.model.get_buffer("mean").any()
 
 
 class Answers(nn.Module):
-    def __init__(self, answer) -> None:
+    def __init__(self, answer: Callable[[Tensor], object]) -> None:
         super().__init__()
         self.body, self.answer = plain(), answer
 
@@ -248,7 +252,8 @@ def test_lazy_buffers_and_copies_that_fail_are_named() -> None:
     with pytest.raises(ModelError, match='layer "1" is lazy'):
         neuromodulate(nn.Sequential(nn.Linear(8, 2), nn.LazyBatchNorm1d(affine=False)))
     old = plain()
-    old[0].scale = old[0].weight * 2  # not a leaf, as torch's first weight_norm leaves it
+    first: Any = old[0]
+    first.scale = first.weight * 2  # not a leaf, as torch's first weight_norm leaves it
     with pytest.raises(ModelError, match="the module cannot be copied: Only Tensors created explicitly"):
         neuromodulate(old)
 
@@ -263,12 +268,12 @@ def test_images_with_their_channels_last_are_turned() -> None:
     with pytest.raises(DataError, match=r"images have shape \(12, 8, 3\), this model takes \(3, 8, 12\)"):
         net.predict(images.transpose(0, 3, 2, 1), task="a")
     with pytest.raises(ConfigError, match=r"input_shape must be channels, height and width, got \(8, 8\)"):
-        NeuroModResNet(2, 2, seed=0, input_shape=(8, 8))
+        NeuroModResNet(2, 2, seed=0, input_shape=cast(tuple[int, int, int], (8, 8)))
 
 
 def test_one_name_or_type_needs_no_list() -> None:
-    one = neuromodulate(plain(), exclude="0", learn="bias").crwn_description
-    assert one == neuromodulate(plain(), exclude=["0"], learn=["bias"]).crwn_description | {"kept": one["kept"]}
-    assert neuromodulate(plain(), include=nn.Linear).crwn_description["modulated"] == ["0.weight", "2.weight"]
+    one = modulate(plain(), exclude="0", learn="bias").crwn_description
+    assert one == modulate(plain(), exclude=["0"], learn=["bias"]).crwn_description | {"kept": one["kept"]}
+    assert modulate(plain(), include=nn.Linear).crwn_description["modulated"] == ["0.weight", "2.weight"]
     with pytest.raises(ConfigError, match="include must be names or types of layers, got 0"):
-        neuromodulate(plain(), include=[0])
+        modulate(plain(), include=[0])

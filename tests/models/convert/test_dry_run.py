@@ -1,10 +1,11 @@
-"""Modules that would go wrong later, or silently: what is said of them; and uses that must leave a learner whole."""
+"""Modules that would fail later, or silently, are refused with a reason; and uses that must not change a learner."""
 
 from __future__ import annotations
 
 import collections
 import types
 import warnings
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 from torch.utils.checkpoint import checkpoint
 
+from conversion import modulate, modulate_rows
 from crwn import Learner, neuromodulate
 from crwn.errors import ConfigError, CRWNError, ModelError
 
@@ -29,9 +31,7 @@ def plain() -> nn.Sequential:
 
 
 def learner(module: nn.Module, bank: Path | None = None, **settings: Any) -> Learner:
-    net = neuromodulate(module, **settings)
-    net.classes, net.input_shape = 2, (8,)
-    return Learner(net, bank)
+    return Learner(modulate_rows(module, **settings), bank)
 
 
 class Body(nn.Module):
@@ -178,8 +178,7 @@ def test_what_cannot_learn_is_told_and_leaves_nothing_behind(name: str, how: str
 
 
 def test_rows_that_do_not_fit_are_told_when_predicting() -> None:
-    net = neuromodulate(Convolved())
-    net.classes = 2
+    net = modulate(Convolved(), classes=2)
     found = Learner(net)
     found.learn("a", X, Y, batches=2)
     for shape in ((9,), (8, 2)):
@@ -254,8 +253,7 @@ def test_layers_held_anywhere_learn_and_come_back(name: str, weights: str, tmp_p
     context = found.learn("a", X, Y, batches=3)
     assert all(not torch.equal(context.tensors[key], value) for key, value in start.items())
     found.save(tmp_path / "model")
-    net = neuromodulate(Held(HOLDERS[name]), weights=weights)
-    net.classes, net.input_shape = 2, (8,)
+    net = modulate_rows(Held(HOLDERS[name]), weights=weights)
     again = Learner.load(tmp_path / "model", model=net)
     assert np.array_equal(again.predict_proba(X, "a"), found.predict_proba(X, "a"))
 
@@ -287,29 +285,29 @@ def test_a_module_that_computes_otherwise_is_refused(other: dict[str, Any], tmp_
 @pytest.mark.parametrize("other", [{"nhead": 4}, {"norm_first": True}, {"activation": "gelu"}])
 def test_settings_of_an_encoder_are_part_of_a_model(other: dict[str, Any]) -> None:
     usual: dict[str, Any] = {"d_model": 8, "nhead": 2, "dim_feedforward": 16}
-    one, same = (neuromodulate(nn.TransformerEncoderLayer(**usual)) for _ in range(2))
-    another = neuromodulate(nn.TransformerEncoderLayer(**usual | other))
+    one, same = (modulate(nn.TransformerEncoderLayer(**usual)) for _ in range(2))
+    another = modulate(nn.TransformerEncoderLayer(**usual | other))
     assert one.crwn_description == same.crwn_description != another.crwn_description
 
 
 @pytest.mark.parametrize("weights", ["random", "keep"])
 def test_values_changed_after_the_conversion_are_kept(weights: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
-    net = neuromodulate(plain(), weights=weights)
-    net.classes = 2
+    net = modulate(plain(), weights=weights, classes=2)
     with torch.no_grad():
-        net[0].bias.add_(1)  # type: ignore[union-attr,operator]
+        net[0].bias.add_(1)
     found = Learner(net)
     found.learn("a", X, Y, batches=2)
     found.save(tmp_path / "model")
-    fresh = neuromodulate(plain(), weights=weights)
-    fresh.classes = 2
+    fresh = modulate(plain(), weights=weights, classes=2)
     again = Learner.load(tmp_path / "model", model=fresh)
     assert np.array_equal(again.predict_proba(X, "a"), found.predict_proba(X, "a"))
 
 
 def test_a_buffer_that_is_a_view_is_kept(tmp_path: Path) -> None:
     class Views(Body):
+        one: Tensor
+
         def __init__(self) -> None:
             super().__init__()
             self.register_buffer("one", torch.arange(8.0))
@@ -318,8 +316,7 @@ def test_a_buffer_that_is_a_view_is_kept(tmp_path: Path) -> None:
     found = learner(Views(), tmp_path / "model")
     found.learn("a", X, Y, batches=2)
     found.close()
-    net = neuromodulate(Views())
-    net.classes = 2
+    net = modulate(Views(), classes=2)
     assert Learner.load(tmp_path / "model", model=net).tasks == ["a"]
 
 
@@ -329,7 +326,7 @@ def with_buffer(value: Tensor) -> nn.Module:
     return module
 
 
-CANNOT_CONVERT = {
+CANNOT_CONVERT: dict[str, tuple[Callable[[], Any], type[CRWNError], str]] = {
     "no module": (lambda: "abc", ConfigError, "takes an nn.Module, got 'abc'"),
     "a class": (lambda: nn.Linear, ConfigError, "takes an nn.Module"),
     "complex128": (lambda: with_buffer(torch.zeros(2, dtype=torch.complex128)), ModelError, "complex128"),
@@ -435,8 +432,7 @@ def test_tasks_with_rows_of_other_shapes_are_not_stacked() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return super().forward(x.mean(1))
 
-    net = neuromodulate(Pooled())
-    net.classes = 2
+    net = modulate(Pooled(), classes=2)
     rows = np.random.default_rng(0).normal(size=(24, 6, 8)).astype(np.float32)
     learned = Learner(net).learn_many({"short": (rows[:, :4], Y), "long": (rows, Y)}, batches=2)
     assert [context.name for context in learned] == ["short", "long"]

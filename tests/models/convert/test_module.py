@@ -1,6 +1,10 @@
 """Any module, neuromodulated: learns, stacks, mixes rows, keeps or makes its weights, and names what it cannot do."""
 
+from __future__ import annotations
+
 import copy
+from pathlib import Path
+from typing import cast
 
 import pytest
 import torch
@@ -8,15 +12,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.utils import parametrizations, parametrize
 
-from crwn.convert import kept_weights, neuromodulate, put_back
+from conversion import modulate
+from crwn.data.dataset import Rows
 from crwn.errors import ConfigError, ModelError
-from crwn.layers import context_names, context_tensors, learned_numbers
+from crwn.layers import context_names, context_tensors, learned_parameters
 from crwn.learner import Learner
 from crwn.models import fingerprint
-from crwn.prediction import accuracy, mixed_logits, predict_logits
-from crwn.recipe import Recipe
-from crwn.rows import Rows, TaskRows
+from crwn.models.convert import kept_weights, load_kept_weights, neuromodulate
+from crwn.models.functional import mixed_logits
 from crwn.training import train
+from crwn.training.evaluation import accuracy, predict_logits
+from crwn.training.recipe import Recipe
+from crwn.training.task import PreparedTask
 
 
 class Sentences(nn.Module):
@@ -98,9 +105,9 @@ def made(kind: type[nn.Module]) -> nn.Module:
 @pytest.mark.parametrize("method", ["auto", "parametrize"])
 @pytest.mark.parametrize("weights", ["random", "keep"])
 @pytest.mark.parametrize("kind", MODULES)
-def test_learns_two_tasks_and_mixed_rows_equal_task_by_task(kind, weights, method):
+def test_learns_two_tasks_and_mixed_rows_equal_task_by_task(kind: type[nn.Module], weights: str, method: str) -> None:
     model = neuromodulate(made(kind), seed=0, weights=weights, method=method)
-    tasks = [TaskRows(f"task-{k}", rows_of(kind, k), 2) for k in range(2)]
+    tasks = [PreparedTask(f"task-{k}", rows_of(kind, k), range(2)) for k in range(2)]
     learned = [train(model, [task], RECIPE, seed=0)[0] for task in tasks]
     for task, one in zip(tasks, learned, strict=True):
         assert set(one.tensors) == set(context_names(model))
@@ -117,12 +124,12 @@ def test_learns_two_tasks_and_mixed_rows_equal_task_by_task(kind, weights, metho
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_a_stack_learns_what_each_task_learns_alone(kind):
+def test_a_stack_learns_what_each_task_learns_alone(kind: type[nn.Module]) -> None:
     model = neuromodulate(made(kind), seed=0).double()
     tasks = []
     for k in range(2):
         rows = rows_of(kind, k)
-        tasks.append(TaskRows(f"task-{k}", Rows(rows.x, rows.y, prepare=Tensor.double), 2))
+        tasks.append(PreparedTask(f"task-{k}", Rows(rows.x, rows.y, prepare=Tensor.double), range(2)))
     recipe = Recipe(optimizer="sgd", rate=0.01, batch_size=32, batches=5)
     for task, together in zip(tasks, train(model, tasks, recipe, seed=0), strict=True):
         (alone,) = train(model, [task], recipe, seed=0)
@@ -132,7 +139,7 @@ def test_a_stack_learns_what_each_task_learns_alone(kind):
 
 @pytest.mark.parametrize("kind", MODULES)
 @pytest.mark.parametrize("method", ["auto", "parametrize"])
-def test_kept_weights_start_as_the_module_was_and_leave_it_alone(kind, method):
+def test_kept_weights_start_as_the_module_was_and_leave_it_alone(kind: type[nn.Module], method: str) -> None:
     module = made(kind).eval()
     before = copy.deepcopy(module.state_dict())
     x = rows_of(kind, 0).inputs(slice(0, 8))
@@ -144,16 +151,16 @@ def test_kept_weights_start_as_the_module_was_and_leave_it_alone(kind, method):
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_both_ways_to_modulate_compute_the_same(kind):
+def test_both_ways_to_modulate_compute_the_same(kind: type[nn.Module]) -> None:
     module = made(kind)
     x = rows_of(kind, 0).inputs(slice(0, 8))
     fast, generic = (neuromodulate(module, seed=4, method=method).eval() for method in ("auto", "parametrize"))
-    assert learned_numbers(fast) == learned_numbers(generic)
+    assert learned_parameters(fast) == learned_parameters(generic)
     with torch.no_grad():
         torch.testing.assert_close(fast(x), generic(x), rtol=1e-4, atol=1e-5)
 
 
-def test_the_encoder_s_fast_path_is_modulated():
+def test_the_encoder_s_fast_path_is_modulated() -> None:
     model = neuromodulate(made(Sentences), seed=0)
     x = rows_of(Sentences, 0).inputs(slice(0, 8))
     with torch.no_grad():
@@ -169,7 +176,7 @@ def test_the_encoder_s_fast_path_is_modulated():
         assert not torch.allclose(functional_call(model, changed, (x,)), fast, atol=1e-4)
 
 
-def test_random_weights_come_from_the_seed_alone():
+def test_random_weights_come_from_the_seed_alone() -> None:
     torch.manual_seed(0)
     one = neuromodulate(Sentences(), seed=1)
     other = neuromodulate(Sentences(), seed=1)
@@ -179,26 +186,26 @@ def test_random_weights_come_from_the_seed_alone():
     assert torch.equal(one.eval()(x), other.eval()(x))
 
 
-def test_kept_weights_are_stored_once_and_put_back():
+def test_kept_weights_are_stored_once_and_load_kept_weights() -> None:
     torch.manual_seed(0)
     one = neuromodulate(Pictures(), weights="keep")
     other = neuromodulate(Pictures(), weights="keep")
     assert fingerprint(one) != fingerprint(other)
     stored = {name: value.clone() for name, value in kept_weights(one).items()}
     assert stored.keys() == {name for name in Pictures().state_dict() if "tracked" not in name}
-    put_back(other, stored)
+    load_kept_weights(other, stored)
     assert fingerprint(one) == fingerprint(other)
     x = rows_of(Pictures, 0).inputs(slice(0, 4))
     assert torch.equal(one.eval()(x), other.eval()(x))
     with pytest.raises(ModelError, match=r"head.weight has shape \(3, 16\), here \(2, 16\)"):
-        put_back(other, stored | {"head.weight": torch.zeros(3, 16)})
+        load_kept_weights(other, stored | {"head.weight": torch.zeros(3, 16)})
     with pytest.raises(ModelError, match="which differs in extra"):
-        put_back(other, stored | {"extra": torch.zeros(1)})
+        load_kept_weights(other, stored | {"extra": torch.zeros(1)})
 
 
-def test_what_is_learned_is_counted_and_reported():
+def test_what_is_learned_is_counted_and_reported() -> None:
     module = made(Pictures)
-    plain = neuromodulate(module)
+    plain = modulate(module)
     rows = {row.layer: row for row in plain.crwn_report.rows}
     assert (rows["grouped"].kind, rows["grouped"].frozen, rows["grouped"].learned) == (
         "Conv2d, 4 groups",
@@ -206,71 +213,71 @@ def test_what_is_learned_is_counted_and_reported():
         2 * 9 + 1,
     )
     assert rows["norm"].note == "32 statistics kept with every task"
-    assert plain.crwn_report.learned == learned_numbers(plain) == 27 + 1 + 18 + 1 + 16 + 1
-    more = neuromodulate(module, learn=("bias", "norm"))
-    assert learned_numbers(more) - learned_numbers(plain) == (8 + 16 + 2) + 2 * (8 + 16)
+    assert plain.crwn_report.learned == learned_parameters(plain) == 27 + 1 + 18 + 1 + 16 + 1
+    more = modulate(module, learn=("bias", "norm"))
+    assert learned_parameters(more) - learned_parameters(plain) == (8 + 16 + 2) + 2 * (8 + 16)
     assert str(more.crwn_report).splitlines()[-1].split() == ["total", str(more.crwn_report.frozen), "138"]
-    words = neuromodulate(made(Sentences), learn=("embedding",))
-    assert words.crwn_report.learned - neuromodulate(made(Sentences)).crwn_report.learned == 11 * 16
+    words = modulate(made(Sentences), learn=("embedding",))
+    assert words.crwn_report.learned - modulate(made(Sentences)).crwn_report.learned == 11 * 16
 
 
-def test_layers_are_chosen_by_name_and_type():
+def test_layers_are_chosen_by_name_and_type() -> None:
     module = made(Sentences)
-    names = neuromodulate(module, include=["encoder.*"]).crwn_description["modulated"]
+    names = modulate(module, include=["encoder.*"]).crwn_description["modulated"]
     assert "encoder.layers.0.self_attn.in_proj_weight" in names
     assert "head.weight" not in names
-    names = neuromodulate(module, exclude=[nn.MultiheadAttention, "head"]).crwn_description["modulated"]
+    names = modulate(module, exclude=[nn.MultiheadAttention, "head"]).crwn_description["modulated"]
     assert names == [
         f"encoder.layers.{i}.{layer}.weight" for i in range(2) for layer in ("self_attn.out_proj", "linear1", "linear2")
     ]
     with pytest.raises(ConfigError, match='exclude names "hed", which fits no layer'):
-        neuromodulate(module, exclude=["hed"])
+        modulate(module, exclude=["hed"])
 
 
 @pytest.mark.parametrize(("modulation", "ending"), [("local", "v"), ("global", "alpha")])
-def test_half_of_the_modulation_alone(modulation, ending):
+def test_half_of_the_modulation_alone(modulation: str, ending: str) -> None:
     model = neuromodulate(made(Signals), modulation=modulation)
     assert {name.rpartition(".")[2] for name in context_names(model)} == {ending}
 
 
-def test_separate_attention_projections_are_modulated():
+def test_separate_attention_projections_are_modulated() -> None:
     model = neuromodulate(nn.MultiheadAttention(8, 2, kdim=6, vdim=4, batch_first=True))
     assert sorted(context_tensors(model)["parametrizations.k_proj_weight.0.v"].shape) == [6]
-    assert learned_numbers(model) == (8 + 1) + (6 + 1) + (4 + 1) + (8 + 1)
+    assert learned_parameters(model) == (8 + 1) + (6 + 1) + (4 + 1) + (8 + 1)
 
 
-def test_what_cannot_be_modulated_is_named():
+def test_what_cannot_be_modulated_is_named() -> None:
     class Recurrent(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.memory = nn.LSTM(4, 8)
             self.head = nn.Linear(8, 2)
 
-    model = neuromodulate(Recurrent())
+    model = modulate(Recurrent())
     assert {row.layer: row.note for row in model.crwn_report.rows}["memory"] == "recurrent: frozen, not modulated"
     assert set(kept_weights(model)) == {f"memory.{name}" for name in nn.LSTM(4, 8).state_dict()}
     with pytest.raises(ModelError, match='layer "0" is lazy'):
-        neuromodulate(nn.Sequential(nn.LazyLinear(3)))
+        modulate(nn.Sequential(nn.LazyLinear(3)))
     tied = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     tied[2].weight = tied[0].weight
     with pytest.raises(ModelError, match=r"0.weight and 2.weight are one tied weight"):
-        neuromodulate(tied)
+        modulate(tied)
     with pytest.raises(ModelError, match='weight of layer "0" is made from other tensors'):
-        neuromodulate(nn.Sequential(parametrizations.weight_norm(nn.Linear(3, 3))))
+        modulate(nn.Sequential(parametrizations.weight_norm(nn.Linear(3, 3))))
     with pytest.raises(ModelError, match='layer "1" averages over all batches'):
-        neuromodulate(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, momentum=None)))
+        modulate(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3, momentum=None)))
     with pytest.raises(ModelError, match="ReLU has no Linear, Conv1d, Conv2d or attention layer"):
-        neuromodulate(nn.ReLU())
+        modulate(nn.ReLU())
     with pytest.raises(ModelError, match="is modulated already"):
-        neuromodulate(neuromodulate(made(Signals)))
+        modulate(modulate(made(Signals)))
     with pytest.raises(ModelError, match='use method="auto"'):
-        neuromodulate(made(Sentences), method="layers")
+        modulate(made(Sentences), method="layers")
     with pytest.raises(ConfigError, match='learn cannot be "gain": choose one of bias, norm, embedding'):
-        neuromodulate(made(Signals), learn=("gain",))
+        modulate(made(Signals), learn=("gain",))
 
 
-def test_a_replaced_layer_still_shows_its_weight():
-    model = neuromodulate(nn.Sequential(nn.Linear(3, 2)), method="layers")
+def test_a_replaced_layer_still_shows_its_weight() -> None:
+    model = modulate(nn.Sequential(nn.Linear(3, 2)), method="layers")
     assert not parametrize.is_parametrized(model[0])
     x = torch.randn(5, 3)
     torch.testing.assert_close(model(x), nn.functional.linear(x, model[0].weight, model[0].bias))
@@ -278,11 +285,9 @@ def test_a_replaced_layer_still_shows_its_weight():
 
 @pytest.mark.parametrize("weights", ["random", "keep"])
 @pytest.mark.parametrize("kind", [Sentences, Pictures])
-def test_learner_saves_loads_and_predicts_the_same(kind, weights, tmp_path):
+def test_learner_saves_loads_and_predicts_the_same(kind: type[nn.Module], weights: str, tmp_path: Path) -> None:
     def converted() -> nn.Module:
-        model = neuromodulate(kind(), weights=weights)
-        model.classes = 2
-        return model
+        return cast(nn.Module, modulate(kind(), classes=2, weights=weights))
 
     learner = Learner(converted())
     for k in range(2):
@@ -320,7 +325,7 @@ class Gated(nn.Module):
         return out
 
 
-def test_parameters_called_like_ours_are_kept(tmp_path):
+def test_parameters_called_like_ours_are_kept(tmp_path: Path) -> None:
     torch.manual_seed(0)
     converted = neuromodulate(Gated(), weights="keep")
     assert {"alpha", "v"} <= set(kept_weights(converted))
@@ -347,7 +352,7 @@ class Dropped(nn.Module):
         return out
 
 
-def test_dropout_comes_from_the_seed_alone_and_among_others():
+def test_dropout_comes_from_the_seed_alone_and_among_others() -> None:
     model = neuromodulate(made(Dropped), seed=0)
     x = torch.randn(48, 4, 8, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0, 0] > 0).long()
@@ -370,10 +375,11 @@ def test_dropout_comes_from_the_seed_alone_and_among_others():
     assert torch.equal(torch.rand(1), drawn)  # nobody else's random numbers are used up
 
 
-def test_what_is_excluded_is_left_as_it_was():
+def test_what_is_excluded_is_left_as_it_was() -> None:
     module = nn.Sequential(nn.Linear(5, 7), nn.LayerNorm(7), nn.Linear(7, 7), nn.LayerNorm(7), nn.Linear(7, 3))
-    for part in module:
-        nn.init.uniform_(part.bias, 1, 2)
+    for name, value in module.named_parameters():
+        if name.endswith("bias"):
+            nn.init.uniform_(value, 1, 2)
     converted = neuromodulate(module, seed=0, exclude=["[34]"])
     for at in ("3", "4"):
         assert torch.equal(converted.get_parameter(f"{at}.bias"), module.get_parameter(f"{at}.bias")), at
@@ -382,20 +388,20 @@ def test_what_is_excluded_is_left_as_it_was():
     assert {"3.bias", "4.bias", "4.weight"} <= set(kept_weights(converted))
 
 
-def test_kept_double_weights_keep_their_precision():
+def test_kept_double_weights_keep_their_precision() -> None:
     module = nn.Sequential(nn.Linear(5, 7), nn.ReLU(), nn.Linear(7, 3)).double()
     x = torch.randn(4, 5, dtype=torch.float64)
     torch.testing.assert_close(neuromodulate(module, weights="keep")(x), module(x), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("exclude", [["1"], [nn.BatchNorm1d]], ids=["name", "type"])
-def test_a_normalisation_layer_can_be_excluded(exclude):
+def test_a_normalisation_layer_can_be_excluded(exclude: list[str | type[nn.Module]]) -> None:
     module = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
     with torch.no_grad():
-        module[1].weight.fill_(3.0)
-    assert float(neuromodulate(module, seed=0)[1].weight.mean()) == 1.0
-    converted = neuromodulate(module, seed=0, exclude=exclude)
+        module.get_parameter("1.weight").fill_(3.0)
+    assert float(modulate(module, seed=0)[1].weight.mean()) == 1.0
+    converted = modulate(module, seed=0, exclude=exclude)
     assert float(converted[1].weight.mean()) == 3.0
     assert converted.crwn_description["modulated"] == ["0.weight", "3.weight"]
     with pytest.raises(ConfigError, match="fits no layer"):
-        neuromodulate(module, include=["1"])
+        modulate(module, include=["1"])

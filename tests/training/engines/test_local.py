@@ -4,17 +4,17 @@ import pytest
 import torch
 
 from crwn import NeuroModNet, Recipe, Rows
-from crwn.engine import Engine, LocalEngine, Work, make_engine
-from crwn.engine.processes import ProcessEngine
 from crwn.errors import ConfigError
-from crwn.rows import TaskRows
 from crwn.training import Step, train
+from crwn.training.engines import Engine, LocalEngine, Training, make_engine
+from crwn.training.engines.processes import ProcessEngine
+from crwn.training.task import PreparedTask
 
 
-def work(name: str, *, rows: int = 20, batches: int = 2) -> Work:
+def work(name: str, *, rows: int = 20, batches: int = 2) -> Training:
     x = torch.randn(rows, 4, generator=torch.Generator().manual_seed(0))
-    task = TaskRows(name, Rows(x, (x[:, 0] > 0).long()), 2)
-    return Work(NeuroModNet(4, (8,), 2, seed=0), [task], Recipe(batches=batches), seed=0)
+    task = PreparedTask(name, Rows(x, (x[:, 0] > 0).long()), range(2))
+    return Training(NeuroModNet(4, (8,), 2, seed=0), [task], Recipe(batches=batches), seed=0)
 
 
 def test_pieces_come_in_order_with_what_training_gives() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from crwn.engine.packing import Packer, unpack
-from crwn.rows import Rows
+from crwn.data.dataset import Rows
+from crwn.training.engines.packing import Packer, unpack
 
 
 def test_shared_tensors_are_sent_once() -> None:

@@ -7,22 +7,25 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import cloudpickle
+import cloudpickle  # type: ignore[import-untyped]
 import numpy as np
+import psutil
 import pytest
 import torch
 from sklearn.datasets import load_digits
 from torch import nn
 
 import crwn
-from crwn.engine.on_ray import RayEngine
-from crwn.engine.processes import ProcessEngine
 from crwn.errors import ConfigError, CRWNError, DataError
 from crwn.training import Step
+from crwn.training.engines.processes import ProcessEngine
+from crwn.training.engines.ray import RayEngine
+from processes import kill_workers
 
 # Workers cannot import this file: its functions travel as they are.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -44,6 +47,21 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Work that calls a function of this file."""
+
+    function: Callable[[Any, Any], Any]
+    argument: Any
+
+    def do(self, callbacks: Any = ()) -> Any:
+        return self.function(self.argument, callbacks)
+
+
+def _pieces(function: Callable[[Any, Any], Any], arguments: Iterable[Any]) -> list[_Piece]:
+    return [_Piece(function, argument) for argument in arguments]
 
 
 def _tasks(count: int) -> dict[str, Any]:
@@ -85,9 +103,9 @@ def test_equals_the_local_engine(engine: Workers) -> None:
 
 def test_network_of_ones_own_and_changed_start(engine: Workers) -> None:
     def own() -> nn.Module:
-        made = crwn.neuromodulate(nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)), seed=0)
+        made: Any = crwn.neuromodulate(nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 10)), seed=0)
         made.classes, made.input_shape = 10, (64,)
-        return made
+        return cast(nn.Module, made)
 
     def changed() -> nn.Module:
         made = _flynet()
@@ -101,37 +119,24 @@ def test_network_of_ones_own_and_changed_start(engine: Workers) -> None:
 
 
 def _dies_once(piece: tuple[str, int], callbacks: Any) -> int:
+    """Number squared; numbers 0 and 1 kill the process that computes them first."""
     folder, number = piece
-    mark = Path(folder) / f"pid-{number}-{time.monotonic_ns()}"
-    mark.write_text(str(os.getpid()))
-    time.sleep(1.0)
+    earlier = list(Path(folder).glob(f"{number}-*"))
+    (Path(folder) / f"{number}-{len(earlier)}").write_text(str(os.getpid()))
+    if number < 2 and not earlier:
+        os.kill(os.getpid(), signal.SIGKILL)
     return number * number
 
 
 def test_killed_workers_are_replaced(engine: Workers, tmp_path: Path) -> None:
-    killed: list[int] = []
-
-    def kill_two() -> None:
-        while len(killed) < 2:
-            for mark in tmp_path.glob("pid-[01]-*"):
-                pid = int(mark.read_text() or 0)
-                if pid and pid not in killed and len(killed) < 2:
-                    os.kill(pid, signal.SIGKILL)
-                    killed.append(pid)
-            time.sleep(0.02)
-
-    killer = threading.Thread(target=kill_two)
-    killer.start()
-    done = dict(engine.each(_dies_once, [(str(tmp_path), number) for number in range(3)]))
-    killer.join()
+    done = dict(engine.run(_pieces(_dies_once, [(str(tmp_path), number) for number in range(3)])))
     assert done == {0: 0, 1: 1, 2: 4}
-    assert len(killed) == 2
-    assert len(list(tmp_path.glob("pid-*"))) == 5
+    assert sorted(mark.name for mark in tmp_path.iterdir()) == ["0-0", "0-1", "1-0", "1-1", "2-0"]
+    assert len({(tmp_path / name).read_text() for name in ("0-0", "1-0")}) == 2
+    assert (tmp_path / "0-1").read_text() not in {(tmp_path / name).read_text() for name in ("0-0", "1-0")}
 
 
 def test_killing_a_worker_while_it_learns_changes_nothing(engine: Workers) -> None:
-    import psutil
-
     tasks = _tasks(4)
     here = crwn.Learner(_flynet()).learn_many(tasks, batches=150, progress=False)
     killed: list[int] = []
@@ -140,17 +145,13 @@ def test_killing_a_worker_while_it_learns_changes_nothing(engine: Workers) -> No
     def kill_in_the_middle(step: Step) -> None:
         steps.append((step.names[0], step.step))
         if step.step == 10 and not killed:
-            for process in psutil.Process().children(recursive=True):
-                words = " ".join([process.name(), *process.cmdline()])
-                if "_on_worker" in words or "crwn.engine.worker" in words:
-                    killed.append(process.pid)
-                    process.kill()
+            killed.extend(kill_workers())
 
     learner = crwn.Learner(_flynet())
     there = learner.learn_many(tasks, batches=150, progress=False, engine=engine, callbacks=[kill_in_the_middle])
     assert killed
     _assert_equal(here, there)
-    assert len(set(steps)) == len(steps)  # what is done again is not told again
+    assert len(set(steps)) == len(steps), "steps that a replaced worker repeats are reported once"
 
 
 def _fails(piece: str, callbacks: Any) -> None:
@@ -177,7 +178,7 @@ def test_a_worker_that_tells_of_its_steps_keeps_its_core(engine: Workers) -> Non
     def listen(step: Step) -> None:
         told.setdefault(step.names[0], []).append(step.step)
 
-    times = [result for _, result in engine.each(_tell_slowly, range(8), callbacks=[listen])]
+    times = [result for _, result in engine.run(_pieces(_tell_slowly, range(8)), callbacks=[listen])]
     for began, _ in times:
         assert sum(start <= began < end for start, end in times) <= 2
     assert told == {f"{piece}": list(range(1, 9)) for piece in range(8)}, "every step once, in order"
@@ -185,11 +186,11 @@ def test_a_worker_that_tells_of_its_steps_keeps_its_core(engine: Workers) -> Non
 
 def test_errors_come_back_as_one_line(engine: Workers) -> None:
     with pytest.raises(DataError, match=r"^row 3 has NaN or infinite values: clean the data first$"):
-        list(engine.each(_fails, ["ours"]))
+        list(engine.run(_pieces(_fails, ["ours"])))
     with pytest.raises(CRWNError, match="a worker failed: ZeroDivisionError"):
-        list(engine.each(_fails, ["other"]))
+        list(engine.run(_pieces(_fails, ["other"])))
     with type(engine)(threads=1, retries=1) as impatient, pytest.raises(CRWNError, match="workers died 2 times"):
-        list(impatient.each(_fails, ["dies"]))
+        list(impatient.run(_pieces(_fails, ["dies"])))
 
 
 def test_cluster_of_others_is_left_running() -> None:
@@ -197,28 +198,27 @@ def test_cluster_of_others_is_left_running() -> None:
 
     with RayEngine(threads=1, workers=1):
         with RayEngine(threads=1) as guest:
-            assert list(guest.each(_square, [3])) == [(0, 9)]
+            assert list(guest.run(_pieces(_square, [3]))) == [(0, 9)]
         assert ray.is_initialized()
 
 
 def test_stopped_in_the_middle_no_worker_is_left() -> None:
-    import psutil
-
     before = psutil.Process().children()
     with ProcessEngine(threads=1, workers=2) as engine:
-        running = engine.each(_tell_slowly, range(4))
+        running = engine.run(_pieces(_tell_slowly, range(4)))
+        assert isinstance(running, Generator)
         next(running)
         workers = [child for child in psutil.Process().children() if child not in before]
         assert len(workers) == 2
         running.close()
-        assert list(engine.each(_square, [3])) == [(0, 9)], "the engine can still be used"
-    psutil.wait_procs(workers, timeout=10)
+        assert list(engine.run(_pieces(_square, [3]))) == [(0, 9)], "the engine can still be used"
+    psutil.wait_procs(workers, timeout=60)
     assert not any(worker.is_running() for worker in workers)
 
 
 def test_what_cannot_be_sent_is_said() -> None:
     with pytest.raises(CRWNError, match=r"cannot be sent to another process .*: learn with engine local"):
-        list(ProcessEngine(workers=1).each(_square, [threading.Lock()]))
+        list(ProcessEngine(workers=1).run(_pieces(_square, [threading.Lock()])))
 
 
 def _square(piece: int, callbacks: Any) -> int:

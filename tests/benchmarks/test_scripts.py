@@ -1,0 +1,66 @@
+"""Benchmarks that are run by hand still run: each on its smallest sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from crwn.experiments import RunConfig
+from crwn.experiments import run as run_experiment
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+def run(script: str, *arguments: str, folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / script), *arguments], capture_output=True, text=True, cwd=folder, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "arguments", "key"),
+    [
+        ("bank_kills.py", ["--kills", "4"], "acknowledged"),
+        ("bank_million.py", ["--tasks", "300"], "get_p99_ms"),
+        ("damages.py", ["--damages", "6"], "outcomes"),
+        ("serve_load.py", ["--size", "32", "--tasks", "4", "--connections", "1", "--seconds", "0.5"], "connections"),
+        ("psp_forgetting.py", ["--data", "digits", "--tasks", "2", "--batches", "2", "--json"], "ways"),
+        ("convolution_ways.py", ["--rounds", "1", "--json"], "milliseconds"),
+        ("batch_preparation.py", ["--rounds", "2"], "milliseconds"),
+    ],
+)
+def test_it_prints_its_record(script: str, arguments: list[str], key: str, tmp_path: Path) -> None:
+    record = json.loads(run(script, *arguments, folder=tmp_path))
+    assert record[key]
+    assert script in record["command"]
+    assert "torch" in record["versions"]
+
+
+@pytest.mark.slow
+def test_contexts_are_stored_in_every_dtype(tmp_path: Path) -> None:
+    config = RunConfig(scenario="rotated-digits", method="neuromodnet", size="64", tasks=2, batches=60, threads=1)
+    learned = run_experiment(config, tmp_path / "run")
+    run("store_accuracy.py", str(tmp_path / "run"), "--json", str(tmp_path / "record.json"), folder=tmp_path)
+    (found,) = json.loads((tmp_path / "record.json").read_text())["runs"]
+    assert found["tasks"] == 2
+    assert found["float32"]["accuracy"] == pytest.approx(learned.average_accuracy, abs=0.001)
+    assert found["float16"]["accuracy"] == pytest.approx(learned.average_accuracy, abs=2)
+    assert found["int8"]["bytes"] < found["float16"]["bytes"] < found["float32"]["bytes"]
+
+
+@pytest.mark.slow
+def test_warm_starts_are_compared_and_drawn(tmp_path: Path) -> None:
+    options = ["--scenario", "rotated-digits", "--tasks", "3", "--width", "16", "--batches", "20", "--goals", "10"]
+    run("warm_start.py", *options, "--out", str(tmp_path / "records"), folder=tmp_path)
+    assert {path.name for path in (tmp_path / "records").iterdir()} == {
+        "warm_start.json",
+        "warm_start.png",
+        "warm_start.svg",
+    }

@@ -1,0 +1,49 @@
+"""The progress bar: on a terminal only, over all groups, and gone when learning ends."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+import torch
+
+from crwn import Recipe, Rows
+from crwn.learner.progress import progress_bar
+from crwn.training import Step
+from crwn.training.task import PreparedTask
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def groups() -> list[list[PreparedTask]]:
+    rows = Rows(torch.zeros(8, 2), torch.zeros(8, dtype=torch.long))
+    return [[PreparedTask("left", rows, range(2)), PreparedTask("right", rows, range(2))]]
+
+
+def learn(*, shown: bool) -> None:
+    with progress_bar(groups(), Recipe(batches=20), shown=shown) as callback:
+        for step in range(1, 21):
+            callback(Step(step, 20, ("left", "right"), torch.tensor([0.5, 1.5]), 0.1, {}))
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+@pytest.mark.parametrize("shown", [True, False])
+def test_it_is_drawn_on_a_terminal_where_it_is_asked_for(
+    shown: bool, terminal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = Terminal() if terminal else io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    learn(shown=shown)
+    drawn = stream.getvalue()
+    if not (shown and terminal):
+        assert drawn == ""
+        return
+    assert "2 tasks" in drawn
+    assert "40/40 batches" in drawn
+    assert "loss 1.000" in drawn

@@ -1,0 +1,59 @@
+"""Endpoints of learning jobs: progress, cancelling, and their number."""
+
+from __future__ import annotations
+
+import httpx
+import numpy as np
+import pytest
+
+import crwn
+from crwn.learner import Learner
+from crwn.serve.client import RemoteError
+from crwn.serve.limits import Limits
+from serving import Array, refusal, running
+
+
+def test_cancel_and_too_many(learner: Learner, small_limits: Limits, digits: tuple[Array, Array]) -> None:
+    x, y = digits
+    rows = x[:200].astype(np.uint8)
+    with running(learner, limits=small_limits) as served, crwn.Client(served.address) as client:
+        first = client.learn("first", rows, y[:200], batches=100_000)
+        second = client.learn("second", rows, y[:200], batches=100_000)
+        with pytest.raises(RemoteError) as crowded:
+            client.learn("third", rows, y[:200])
+        assert (crowded.value.status, crowded.value.code) == (429, "too_many_jobs")
+        for event in first:
+            if event["step"] > 5:
+                break
+        with pytest.raises(RemoteError) as busy:
+            client.put_context(client.get_context("upright"), name="first")
+        assert (busy.value.status, busy.value.code) == (409, "being_learned")
+        second.cancel()
+        assert httpx.get(f"{served.address}/v1/jobs/{second.id}").json()["state"] == "cancelled"
+        # Predictions continue while a task is learned.
+        assert client.predict(x[:3], "upright").task == "upright"
+        first.cancel()
+        assert list(first)[-1]["state"] == "cancelled"
+        with pytest.raises(RemoteError, match="cancelled on request"):
+            first.wait()
+        assert sorted(task["name"] for task in client.tasks()) == ["mirrored", "upright"]
+        client.learn("third", rows, y[:200], batches=3).wait()
+
+
+def test_a_job_that_ended_stays_as_it_is(client: crwn.Client, http: httpx.Client, digits: tuple[Array, Array]) -> None:
+    x, y = digits
+    job = client.learn("short", x[:50], y[:50], batches=3)
+    assert job.wait()["name"] == "short"
+    job.cancel()
+    state = http.get(f"/v1/jobs/{job.id}").json()
+    assert (state["state"], state["step"], state["steps"]) == ("done", 3, 3)
+    assert [event["state"] for event in job] == ["done"]
+
+
+def test_unknown_jobs_and_too_many_streams(learner: Learner, digits: tuple[Array, Array]) -> None:
+    x, y = digits
+    with running(learner, limits=Limits(streams=0)) as served, crwn.Client(served.address) as client:
+        job = client.learn("task", x[:50], y[:50], batches=3)
+        assert refusal(httpx.get(f"{served.address}/v1/jobs/{job.id}/events")) == (429, "too_many_streams")
+        for path in ("/v1/jobs/none", "/v1/jobs/none/events"):
+            assert refusal(httpx.get(served.address + path)) == (404, "unknown_job")

@@ -1,0 +1,91 @@
+"""Request bodies: size and time limits, archives, arrays that are never unpickled, labels."""
+
+from __future__ import annotations
+
+import io
+import socket
+import zipfile
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pytest
+
+import crwn
+from crwn.errors import DataError
+from crwn.learner import Learner
+from crwn.serve import body
+from crwn.serve.client import RemoteError
+from crwn.serve.limits import Limits
+from serving import npy, refusal, running
+
+
+def test_bodies_over_the_limit_stop_while_they_stream(learner: Learner, small_limits: Limits) -> None:
+    with running(learner, limits=small_limits) as served:
+
+        def endless(part: bytes = b"0" * 10_000) -> Iterator[bytes]:
+            for _ in range(100):
+                yield part
+
+        for path, kind in (("/v1/predict", body.JSON), ("/v1/tasks/n/learn", body.CSV)):
+            response = httpx.post(served.address + path, content=endless(), headers={"Content-Type": kind})
+            assert refusal(response) == (413, "body_too_large")
+        response = httpx.post(f"{served.address}/v1/predict", content=b"0" * 100_001)
+        assert refusal(response) == (413, "body_too_large")
+        with crwn.Client(served.address) as client:
+            with pytest.raises(RemoteError) as refused:
+                client.predict(np.zeros((101, 64), dtype=np.uint8), "upright")
+            assert (refused.value.status, refused.value.code) == (413, "too_many_rows")
+
+
+def test_archives_that_unpack_to_too_much(learner: Learner, small_limits: Limits) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("x.npy", "y.npy"):
+            archive.writestr(name, npy(np.zeros((10_000, 64), dtype=np.uint8)))
+    with running(learner, limits=small_limits) as served:
+        headers = {"Content-Type": body.NPZ}
+        response = httpx.post(f"{served.address}/v1/tasks/n/learn", content=packed.getvalue(), headers=headers)
+        assert refusal(response) == (413, "body_too_large")
+
+
+def test_bodies_that_never_end(learner: Learner) -> None:
+    with running(learner, limits=Limits(body_seconds=0.5)) as served:
+        port = int(served.address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
+            line.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
+            assert b"408" in line.recv(4096)
+
+
+def test_arrays_are_never_unpickled(http: httpx.Client) -> None:
+    file = io.BytesIO()
+    np.save(file, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    good = npy(np.zeros((1, 64)))
+    # A header that declares more than there is must not allocate that much.
+    huge = good[:10] + good[10:128].replace(b"(1, 64), }", b"(9999999999999, 64), }")[:118] + good[128:]
+    assert len(huge) == len(good)
+    for data in (file.getvalue(), huge):
+        response = http.post("/v1/predict?task=upright", content=data, headers={"Content-Type": body.NPY})
+        assert refusal(response) == (422, "invalid_data")
+    assert http.post("/v1/predict?task=upright", content=good, headers={"Content-Type": body.NPY}).status_code == 200
+
+
+def test_an_array_without_rows(http: httpx.Client) -> None:
+    for empty in (np.zeros((0, 64)), np.float64(3.0)):
+        for path in ("/v1/predict?task=upright", "/v1/infer-task"):
+            response = http.post(path, content=npy(np.asarray(empty)), headers={"Content-Type": body.NPY})
+            assert refusal(response) == (422, "invalid_data")
+
+
+def test_labels_of_json_are_hashable_and_lists_become_tuples() -> None:
+    assert body.labels(["a", 1, None, True, [1, ["b", None]]]) == ["a", 1, None, True, (1, ("b", None))]
+    with pytest.raises(DataError, match="a label is an object"):
+        body.labels([[{}]])
+
+
+def test_labels_of_npz_and_csv_are_read_alike() -> None:
+    packed = io.BytesIO()
+    np.savez(packed, x=np.zeros((2, 1)), y=np.array([1.0, 2.0]))
+    assert body.parse_npz(packed.getvalue(), 10_000)[1] == [1, 2]
+    x, y = body.parse_csv(b"a,label\n0.5,1\n1.5,2\n")
+    assert (x.tolist(), y) == ([[0.5], [1.5]], [1, 2])
