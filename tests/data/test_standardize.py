@@ -108,7 +108,7 @@ def wines() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_table_is_learned_as_it_comes(taught: crwn.Learner, wines: tuple[np.ndarray, np.ndarray]) -> None:
-    assert taught.score(*wines, task="raw") > 0.93
+    assert taught.score(*wines, task="raw") > 0.9
     assert len(taught.context("raw").info["scaling"][0]) == 13
     assert isinstance(taught.context("scaled").info["scaling"][0], float)
 

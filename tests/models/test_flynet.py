@@ -16,10 +16,12 @@ def test_learned_numbers_are_the_papers(times: int, learned: int) -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.7, 1.0])
-def test_forward_is_the_formula(gamma: float) -> None:
-    model = FlyNet(20, 60, 4, seed=2, inputs_per_node=5, gamma=gamma)
+@pytest.mark.parametrize("constant", [True, False])
+def test_forward_is_the_formula(gamma: float, constant: bool) -> None:
+    model = FlyNet(20, 60, 4, seed=2, inputs_per_node=5, gamma=gamma, constant=constant)
     x = np.random.default_rng(0).normal(size=(6, 20)).astype(np.float32)
-    sums = np.stack([x[:, node].sum(axis=1) for node in model.encoder.chosen.numpy()], axis=1)
+    given = np.column_stack([x, np.ones(6, dtype=np.float32)]) if constant else x
+    sums = np.stack([given[:, node].sum(axis=1) for node in model.encoder.chosen.numpy()], axis=1)
     hidden = np.maximum(sums - gamma * sums.mean(axis=1, keepdims=True), 0)
     decoder = model.decoder
     matrix = decoder.alpha.item() * decoder.frozen.dense().numpy() * decoder.v.detach().numpy()
@@ -57,5 +59,5 @@ def test_only_the_decoder_learns_and_sparsity_follows_gamma() -> None:
 
 def test_a_node_needs_that_many_inputs() -> None:
     with pytest.raises(ConfigError, match=r"inputs \(4\), got 7"):
-        FlyNet(4, 60, 4, seed=0)
+        FlyNet(4, 60, 4, seed=0, constant=False)
     assert repr(FlyNet(20, 60, 4, seed=0)).splitlines()[-1].split() == ["total", "660", "61"]

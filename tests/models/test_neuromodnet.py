@@ -24,10 +24,11 @@ def test_learned_numbers_are_the_papers(width: int, learned: int) -> None:
 
 @pytest.mark.parametrize("weights", ["gaussian", "hadamard"])
 @pytest.mark.parametrize("hidden", [(), (16,), (16, 8, 24)])
-def test_forward_is_the_formula(weights: str, hidden: tuple[int, ...]) -> None:
-    model = NeuroModNet(12, hidden, 4, seed=3, weights=weights)
+@pytest.mark.parametrize("constant", [True, False])
+def test_forward_is_the_formula(weights: str, hidden: tuple[int, ...], constant: bool) -> None:
+    model = NeuroModNet(12, hidden, 4, seed=3, weights=weights, constant=constant)
     x = np.random.default_rng(0).normal(size=(5, 12)).astype(np.float32)
-    h = x
+    h = np.column_stack([x, np.ones(5)]).astype(np.float32) if constant else x
     layers = layers_of(model)
     for i, layer in enumerate(layers):
         r, v = layer.frozen.dense().numpy(), layer.v.detach().numpy()
@@ -50,7 +51,8 @@ def test_activations_and_modulation() -> None:
     outputs = [NeuroModNet(6, (8,), 3, seed=0, activation=name)(x) for name in ("relu", "gelu", "abs", "cos")]
     assert len({float(out.detach().sum()) for out in outputs}) == 4
     assert learned_parameters(NeuroModNet(6, (8,), 3, seed=0, modulation="global")) == 2
-    assert learned_parameters(NeuroModNet(6, (8,), 3, seed=0, modulation="local")) == 14
+    assert learned_parameters(NeuroModNet(6, (8,), 3, seed=0, modulation="local")) == 15
+    assert learned_parameters(NeuroModNet(6, (8,), 3, seed=0, modulation="local", constant=False)) == 14
 
 
 def test_a_wrong_word_or_size_is_refused() -> None:
@@ -60,8 +62,21 @@ def test_a_wrong_word_or_size_is_refused() -> None:
         NeuroModNet(6, (), 3, seed=0, weights="dense")
     with pytest.raises(ConfigError, match="must be at least 1, got 0"):
         NeuroModNet(6, (0,), 3, seed=0)
-    with pytest.raises(DataError, match="rows have 5 features, this layer takes 6"):
+    with pytest.raises(DataError, match="rows have 5 features, this network takes 6"):
         NeuroModNet(6, (8,), 3, seed=0)(torch.zeros(1, 5))
+    with pytest.raises(DataError, match="rows have 5 features, this layer takes 6"):
+        NeuroModNet(6, (8,), 3, seed=0, constant=False)(torch.zeros(1, 5))
+    with pytest.raises(ConfigError, match="square images, which have no constant input"):
+        NeuroModNet(49, (8,), 3, seed=0, weights="patches", constant=True)
+
+
+@pytest.mark.parametrize(("features", "has"), [(784, False), (64, False), (49, True), (30, True), (1, True)])
+def test_rows_that_cannot_be_images_get_a_constant_input(features: int, has: bool) -> None:
+    model = NeuroModNet(features, (8,), 3, seed=0)
+    assert model.constant is has
+    assert model.input_shape == (features,)
+    assert layers_of(model)[0].v.shape == (features + has,)
+    assert NeuroModNet(49, (8,), 3, seed=0, weights="patches").constant is False
 
 
 def test_print_ends_with_the_table_of_numbers() -> None:

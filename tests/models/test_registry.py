@@ -53,12 +53,22 @@ def test_fingerprint_tells_seed_size_kind_and_options_apart() -> None:
 
 
 def test_fingerprint_is_pinned_and_not_changed_by_learning() -> None:
-    model = NeuroModNet(12, (16,), 4, seed=0)
+    model = NeuroModNet(12, (16,), 4, seed=0, constant=False)
     assert fingerprint(model)[:16] == "c5d9556daae44d17"
-    assert fingerprint(FlyNet(12, 16, 4, seed=0))[:16] == "8ae5cb6cea4aaf36"
+    assert fingerprint(FlyNet(12, 16, 4, seed=0, constant=False))[:16] == "8ae5cb6cea4aaf36"
     with torch.no_grad():
         model.get_parameter("layers.0.v").zero_()
     assert fingerprint(model)[:16] == "c5d9556daae44d17"
+
+
+def test_a_description_without_the_constant_input_is_of_a_network_without_one() -> None:
+    for model in (NeuroModNet(12, (16,), 4, seed=0), FlyNet(12, 16, 4, seed=0)):
+        assert model.constant
+        assert fingerprint(build(describe(model))) == fingerprint(model)
+        before = {key: value for key, value in model.config.items() if key != "constant"}
+        earlier = build({"kind": model.kind, "config": before})
+        assert describe(earlier)["config"] == before
+        assert fingerprint(earlier) == fingerprint(type(model)(**before, constant=False))
 
 
 def test_sizes_may_be_numpys_numbers() -> None:

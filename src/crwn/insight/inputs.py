@@ -12,7 +12,7 @@ from crwn.insight.collection import Collection
 from crwn.insight.measures import Matrix
 from crwn.layers import context_names
 from crwn.layers.weights import SparseBinary
-from crwn.models import FlyNet
+from crwn.models import FlyNet, NeuroModNet
 
 
 def input_weights(collection: Collection) -> Matrix | None:
@@ -31,6 +31,8 @@ def input_weights(collection: Collection) -> Matrix | None:
         return None
     if isinstance(collection.model, FlyNet):
         moved = through_encoder(moved, collection.model.encoder)
+    if isinstance(collection.model, FlyNet | NeuroModNet) and collection.model.constant:
+        moved = moved[:, :-1]  # the last input is the constant one, no value of a row
     found: Matrix = moved.double().numpy()
     return found
 

@@ -161,7 +161,13 @@ class NeuroModNetClassifier(_FrozenClassifier):
 
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         return NeuroModNet(
-            in_features, self.hidden, classes, seed=seed, weights=self.weights, activation=self.activation
+            in_features,
+            self.hidden,
+            classes,
+            seed=seed,
+            weights=self.weights,
+            activation=self.activation,
+            constant=False,  # `_Scaled` has appended it
         )
 
 
@@ -203,7 +209,8 @@ class FlyNetClassifier(_FrozenClassifier):
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         hidden = max(256, 10 * features) if self.hidden is None else self.hidden
         few = min(7, max(1, in_features // 3)) if self.inputs_per_node is None else self.inputs_per_node
-        return FlyNet(in_features, hidden, classes, seed=seed, inputs_per_node=few, gamma=self.gamma)
+        # `_Scaled` has appended the constant.
+        return FlyNet(in_features, hidden, classes, seed=seed, inputs_per_node=few, gamma=self.gamma, constant=False)
 
 
 def _each_row_once(x: Array, labels: Array, weight: Array) -> tuple[Array, Array, Array]:

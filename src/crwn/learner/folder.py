@@ -138,11 +138,15 @@ def _read_weights(folder: Path, expected: object) -> dict[str, Tensor]:
 
 def check_description(folder: Path, model: nn.Module) -> None:
     """Refuse a model that is not the one the folder was made with."""
-    saved, here = read_description(folder)["fingerprint"], fingerprint(model)
+    stored = read_description(folder)
+    saved, here = stored["fingerprint"], fingerprint(model)
     if saved != here:
+        what = "use the same architecture, weights and seed"
+        config = network_of(model).config
+        if config.get("constant") and stored.get("config") == {key: config[key] for key in config if key != "constant"}:
+            what = "the folder's has no constant input, like those of earlier versions: make it with constant=False"
         raise ModelError(
-            f"model folder {folder} was made with model {saved[:12]}..., this model is {here[:12]}...: "
-            "use the same architecture, weights and seed"
+            f"model folder {folder} was made with model {saved[:12]}..., this model is {here[:12]}...: {what}"
         )
 
 

@@ -32,6 +32,7 @@ class FlyNetMethod(Contextual):
         gamma: float = 1.0
         start: Literal["uniform", "ones"] = "uniform"
         start_scale: float = Field(1.0, gt=0)
+        constant: bool = Field(False, description="append a 1 to every row, for tables; the paper has none")
 
     @property
     def settings(self) -> Options:
@@ -57,6 +58,7 @@ class FlyNetMethod(Contextual):
             modulation=options.modulation,
             start=options.start,
             start_scale=options.start_scale,
+            constant=options.constant,
         )
 
     def recipe(self, **overrides: object) -> Recipe:

@@ -40,6 +40,7 @@ class NeuroModNetMethod(Contextual):
         statistics_momentum: float = Field(0.1, gt=0, le=1, description="of the batch-norm statistics, on images")
         depth: int = Field(DEPTH, ge=1, description="hidden layers")
         recipe: Literal["paper", "best"] = "paper"
+        constant: bool = Field(False, description="append a 1 to every flat row, for tables; the paper has none")
 
     @property
     def settings(self) -> Options:
@@ -73,6 +74,7 @@ class NeuroModNetMethod(Contextual):
             start=options.start,
             start_scale=options.start_scale,
             activation=options.activation,
+            constant=options.constant,
         )
 
     def _resnet(self) -> nn.Module:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from crwn.layers import ModulatedLinear
 from crwn.layers.weights import SparseBinary
+from crwn.models.constant import append_constant, choose_constant
 from crwn.models.network import Network
 from crwn.models.row_contexts import RowContexts
 
@@ -25,6 +26,7 @@ class FlyNet(Network):
         inputs_per_node: how many distinct inputs a hidden node adds (the paper's N_in).
         gamma: the share of the mean over hidden nodes that is subtracted before the ReLU; larger is sparser.
         modulation, start, start_scale: as for NeuroModNet.
+        constant: whether a 1 is appended to every row, as for NeuroModNet: one more input that E picks from.
 
     >>> model = FlyNet(in_features=784, hidden=7840, classes=10, seed=0)
     >>> sum(parameter.numel() for parameter in model.parameters())
@@ -46,6 +48,7 @@ class FlyNet(Network):
         modulation: str = "both",
         start: str = "uniform",
         start_scale: float = 1.0,
+        constant: bool | None = None,
     ) -> None:
         super().__init__()
         # NumPy integers, as from `y.max() + 1`, cannot be written as JSON.
@@ -62,16 +65,21 @@ class FlyNet(Network):
             "start": start,
             "start_scale": float(start_scale),
         }
+        self.constant = choose_constant(constant, in_features)
+        if self.constant:  # omitted otherwise: fingerprints of models made before there was one stay valid
+            self.config["constant"] = True
         self.input_shape = (in_features,)
         self.classes = classes
         self.gamma = gamma
-        self.encoder = SparseBinary(in_features, hidden, seed=seed, name="encoder", inputs_per_node=inputs_per_node)
+        inputs = in_features + self.constant
+        self.encoder = SparseBinary(inputs, hidden, seed=seed, name="encoder", inputs_per_node=inputs_per_node)
         self.decoder = ModulatedLinear(
             hidden, classes, seed=seed, name="decoder", modulation=modulation, start=start, start_scale=start_scale
         )
 
     def encode(self, x: Tensor) -> Tensor:
         """The sparse hidden representation: it has no context, so it is the same for every task."""
+        x = append_constant(x, self.input_shape[0]) if self.constant else x
         sums: Tensor = self.encoder(x)  # a new tensor without gradient, so it can be changed in place
         return F.relu_(sums.sub_(self.gamma * sums.mean(dim=-1, keepdim=True)))
 

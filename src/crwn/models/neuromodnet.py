@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isqrt
 from operator import index
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from crwn.errors import ConfigError
 from crwn.layers import ModulatedLinear
 from crwn.layers.weights import KINDS, PATCH_SIDES
+from crwn.models.constant import append_constant, check_constant, choose_constant, is_square_image
 from crwn.models.network import Network
 from crwn.models.row_contexts import RowContexts
 
@@ -33,13 +33,12 @@ def best_structure(in_features: int) -> dict[str, str]:
     >>> best_structure(30)
     {'weights': 'hadamard', 'norm': 'layer'}
     """
-    side = isqrt(in_features)
-    image = side * side == in_features and side >= 2 * PATCH_SIDES[0]
+    image = is_square_image(in_features, 2 * PATCH_SIDES[0])
     return {"weights": "patches" if image else "hadamard", "norm": "layer"}
 
 
 class NeuroModNet(Network):
-    """`x_{l+1} = g(alpha_l * (R_l ⊙ v_l) x_l)`: any depth and widths, no biases.
+    """`x_{l+1} = g(alpha_l * (R_l ⊙ v_l) x_l)`: any depth and widths, no biases but those of a constant input.
 
     Args:
         in_features: features of a row.
@@ -53,6 +52,8 @@ class NeuroModNet(Network):
         start, start_scale: where v starts: "uniform" in `+-start_scale / sqrt(fan_in)`, or "ones" times the scale.
         activation: "relu", "gelu", "abs" or "cos".
         norm: "none" (the paper's), or "layer": hidden rows are normalized to mean 0 and variance 1, nothing is learned.
+        constant: whether a 1 is appended to every row, one more entry of the first layer's v, so that thresholds can be
+            learned; by default it is, unless rows can be square images of at least 8 x 8 (the paper's have none).
 
     >>> model = NeuroModNet(in_features=784, hidden=(256, 256), classes=10, seed=0)
     >>> sum(parameter.numel() for parameter in model.parameters())
@@ -75,6 +76,7 @@ class NeuroModNet(Network):
         start_scale: float = 1.0,
         activation: str = "relu",
         norm: str = "none",
+        constant: bool | None = None,
     ) -> None:
         super().__init__()
         if activation not in ACTIVATIONS:
@@ -99,11 +101,15 @@ class NeuroModNet(Network):
         }
         if norm != "none":  # omitted otherwise: fingerprints of models made before there was a norm stay valid
             self.config["norm"] = norm
+        self.constant = choose_constant(constant, in_features) and weights != "patches"
+        check_constant(constant is True, weights)
+        if self.constant:  # omitted otherwise, for the same reason
+            self.config["constant"] = True
         self.input_shape = (in_features,)
         self.classes = classes
         self.activation = ACTIVATIONS[activation]
         self.norm = norm
-        sizes = [in_features, *hidden, classes]
+        sizes = [in_features + self.constant, *hidden, classes]
         hidden_kinds = [weights, *["hadamard" if weights == "patches" else weights] * len(hidden)][: len(hidden)]
         kinds = [*hidden_kinds, "gaussian"]
         self.layers = nn.ModuleList(
@@ -128,6 +134,8 @@ class NeuroModNet(Network):
         return self.forward_with({}, x)
 
     def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        if self.constant:
+            x = append_constant(x, self.input_shape[0])
         for number, layer in enumerate(self.layers):
             if isinstance(layer, ModulatedLinear):
                 x = layer(x, layer.gain_from(tensors, f"layers.{number}"))
@@ -141,6 +149,8 @@ class NeuroModNet(Network):
         # In place, which is 4% faster for 256 rows and a width of 1024 (docs/decisions.md): gains and activations are
         # as large as the rows, and new ones would be written to memory that is in no cache.
         activation = F.relu_ if self.activation is F.relu else self.activation
+        if self.constant:
+            x = append_constant(x, self.input_shape[0])
         for number, layer in enumerate(self.layers):
             assert isinstance(layer, ModulatedLinear)
             layer.check_rows(x)
