@@ -144,3 +144,23 @@ def test_a_damaged_shorter_run_stops_nothing(tmp_path: Path, damage: str) -> Non
     longer, listener = do(config("psp", 3), tmp_path)
     assert listener.learned_here == [0, 1, 2]
     assert numbers(longer) == numbers(do(config("psp", 3), tmp_path / "fresh")[0])
+
+
+def test_a_run_with_the_defaults_of_an_earlier_version_keeps_them(tmp_path: Path) -> None:
+    """Records once lacked the method's options; pretrained mode then had a first rate of 0.001."""
+    settings = {"pretrained": "true"}
+    short, longer = (config("neuromodnet", tasks, settings=settings) for tasks in (1, 2))
+    do(short, tmp_path)
+    path = short.folder(tmp_path) / "config.json"
+    record = json.loads(path.read_text())
+    assert record["chosen"].pop("options")["first_rate"] == 0.01
+    path.write_text(json.dumps(record))
+    _, listener = do(longer, tmp_path)
+    assert listener.learned_here == [0, 1]
+    begun = short.folder(tmp_path / "begun")
+    (begun / "state").mkdir(parents=True)
+    shutil.copy(path, begun)
+    again, _ = do(short, tmp_path / "begun")
+    explicit, _ = do(config("neuromodnet", 1, settings=settings | {"first_rate": "0.001"}), tmp_path)
+    assert again.accuracy == explicit.accuracy
+    assert do(short, tmp_path / "fresh")[0].accuracy != explicit.accuracy

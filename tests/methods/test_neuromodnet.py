@@ -12,12 +12,14 @@ from crwn.scenarios import Scenario
 from reference_network import CountsOf, RMSprop, assert_predicts, batches, buffers, gradients, learn, make, model_of
 
 
-def test_pretrained(small: Scenario) -> None:
-    method, task = make("neuromodnet", small, pretrained="true", start="ones"), small[0]
+@pytest.mark.parametrize("rate", [None, 1e-3])
+def test_pretrained(rate: float | None, small: Scenario) -> None:
+    settings = {} if rate is None else {"first_rate": str(rate)}
+    method, task = make("neuromodnet", small, pretrained="true", start="ones", **settings), small[0]
     weights = buffers(method, "frozen.weight")
     v = [np.ones(w.shape[1]) for w in weights]
     alpha = [np.ones(()) for _ in weights]
-    step = RMSprop(1e-3)
+    step = RMSprop(rate or 0.01)
     for x, y in batches(task, 2):
         found = gradients(x, y, [a * w * b for a, w, b in zip(alpha, weights, v, strict=True)])
         for i, g in enumerate(found):

@@ -6,8 +6,9 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from crwn.experiments.config import RunConfig
 from crwn.learner.task_inference import row_entropies
 from crwn.methods import Method, make_method
 from crwn.methods.make import ELSEWHERE
+from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task, make_scenario
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.loop import Callback, Step
@@ -63,6 +65,21 @@ def build(config: RunConfig, *, fetch: Progress = silent) -> Experiment:
     )
     recipe = method.recipe(**overrides, batches=config.batches, epochs=config.epochs)
     return Experiment(config, scenario, method, recipe, time.perf_counter() - began)
+
+
+def changed_defaults(chosen: Mapping[str, Any], method: Method) -> dict[str, str]:
+    """Settings of options whose defaults have changed since a run began, from what its record says was chosen.
+
+    Records of earlier versions lack the options; there an option that was not set had the default of that time.
+    """
+    now = method.options.model_dump(mode="json")
+    then = chosen.get("options")
+    if not isinstance(then, dict):
+        then = {"conv_start": "kaiming"} if has_images(method.scenario) else {}
+        if now.get("pretrained"):
+            then["first_rate"] = 1e-3
+    unset = now.keys() - method.options.model_fields_set
+    return {name: str(value) for name, value in then.items() if name in unset and value != now[name]}
 
 
 def groups(experiment: Experiment, stack_size: int) -> list[list[int]]:

@@ -18,6 +18,7 @@ from crwn.experiments.evaluation import final_result
 from crwn.experiments.experiment import (
     accuracy_unlearned,
     build,
+    changed_defaults,
     checkpoint_identity,
     data_digest,
     groups,
@@ -69,7 +70,9 @@ class Runner:
             # As many as there were: a later version may count more tasks in the same scenario.
             config = config.model_copy(update={"tasks": len(record["chosen"]["tasks"])})
         self.experiment = build(config, fetch=progress.fetching)
-        if record is not None:  # the recipe it was begun with: the usual one may have changed since
+        if record is not None:  # options and recipe it was begun with: defaults may have changed since
+            if before := changed_defaults(record["chosen"], self.experiment.method):
+                self.experiment = build(config.model_copy(update={"settings": config.settings | before}))
             self.experiment = replace(self.experiment, recipe=files.recipe(record))
         self.given = config
         # From here on sizes and tasks are explicit, also where they were left to the method and the scenario.
@@ -135,6 +138,7 @@ class Runner:
                 "all_tasks": self.given.tasks is None,
                 "data": self._data,
                 "recipe": self.experiment.recipe.model_dump(),
+                "options": method.options.model_dump(mode="json"),
                 "stack_size": even_size(count, method.stack_size) if method.independent else 1,
                 "threads": self.threads,
                 "setup_seconds": self.experiment.setup_seconds / count,

@@ -6,7 +6,7 @@ from typing import Any
 
 from crwn.errors import CRWNError
 from crwn.experiments.config import RunConfig
-from crwn.experiments.experiment import Experiment, groups
+from crwn.experiments.experiment import Experiment, changed_defaults, groups
 from crwn.experiments.folder import RunFolder
 
 ALIKE = ("recipe", "stack_size", "threads")  # of what a run chose; any other value could change the results
@@ -47,6 +47,7 @@ def _alike(shorter: RunConfig, other: RunFolder, experiment: Experiment, record:
     theirs, ours = there["chosen"], record["chosen"]
     return (
         all(theirs.get(name) == ours[name] for name in ALIKE)
+        and not changed_defaults(theirs, experiment.method)
         and theirs.get("tasks") == ours["tasks"][:count]
         and theirs.get("data", ours["data"][:count]) == ours["data"][:count]
         # The last stack may be a part of a larger one here, and wider tasks to come need a wider network.

@@ -15,7 +15,7 @@ from torch.func import functional_call, grad, vmap
 from crwn.data.dataset import Rows
 from crwn.layers import learned_numbers
 from crwn.layers.weights import named_generator
-from crwn.methods import method
+from crwn.methods.dense import DenseOptions
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
@@ -35,7 +35,7 @@ class EWC(OneNetwork):
     name = "ewc"
     sizes = ("256",)
 
-    class Options(method.Options):
+    class Options(DenseOptions):
         strength: float = Field(100.0, ge=0, description="weight of the penalty")
         fisher_rows: int = Field(1024, ge=1, description="training rows the Fisher information is estimated from")
 

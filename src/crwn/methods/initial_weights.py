@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crwn.layers.weights import gaussian, integers
+from crwn.layers.weights import gaussian, integers, uniform
 
 
 def fan_in(shape: tuple[int, ...]) -> int:
@@ -20,6 +20,11 @@ def kaiming_normal(shape: tuple[int, ...], *, seed: int, name: str) -> Tensor:
     """`N(0, 2 / fan_in)`."""
     weight, _ = gaussian(shape, seed=seed, name=name, std=math.sqrt(2 / fan_in(shape)))
     return weight
+
+
+def torch_uniform(shape: tuple[int, ...], *, seed: int, name: str) -> Tensor:
+    """Uniform in `(-1 / sqrt(fan_in), 1 / sqrt(fan_in))`: the start of torch's own linear layers and convolutions."""
+    return uniform(shape, seed=seed, name=name, bound=1 / math.sqrt(fan_in(shape)))
 
 
 def xavier_normal(shape: tuple[int, int], *, seed: int, name: str) -> Tensor:

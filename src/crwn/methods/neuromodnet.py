@@ -33,7 +33,9 @@ class NeuroModNetMethod(Contextual):
         norm: Literal["none", "layer"] | None = Field(None, description="none by default; layer with recipe=best")
         modulation: Literal["both", "local", "global"] = "both"
         pretrained: bool = Field(False, description="the first task trains the shared weights (Table 4)")
-        first_rate: float = Field(1e-3, gt=0, description="rate of the first task in pretrained mode")
+        first_rate: float = Field(
+            0.01, gt=0, description="rate of the first task in pretrained mode, which trains the shared weights too"
+        )
         activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
         start: Literal["uniform", "ones"] = "uniform"
         start_scale: float = Field(1.0, gt=0)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors, learned_numbers
-from crwn.methods.dense import dense_network
+from crwn.methods.dense import DenseOptions, dense_network
 from crwn.methods.independent import float_bytes, kept_numbers, prepared, statistics_note
 from crwn.methods.method import Counts, Method
 from crwn.methods.published import published_recipe
@@ -31,6 +31,7 @@ class OneNetwork(Method):
     """
 
     independent = False
+    Options = DenseOptions
     extra_loss: ExtraLoss | None = None  # a term that a subclass adds to the training loss
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
@@ -41,7 +42,7 @@ class OneNetwork(Method):
 
     def network(self) -> nn.Module:
         """The network with its initial weights: dense layers unless a subclass overrides it."""
-        return dense_network(self.scenario, self.size, seed=self.seed, method=self.name)
+        return dense_network(self.scenario, self.size, seed=self.seed, method=self.name, options=self.options)
 
     @property
     def predictions_depend_on_task(self) -> bool:

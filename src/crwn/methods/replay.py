@@ -13,7 +13,7 @@ from torch import Tensor
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.layers.weights import named_generator
-from crwn.methods import method
+from crwn.methods.dense import DenseOptions
 from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
@@ -33,7 +33,7 @@ class Replay(OneNetwork):
     name = "replay"
     sizes = ("256",)
 
-    class Options(method.Options):
+    class Options(DenseOptions):
         buffer_bytes: int = Field(1_000_000, ge=1, description="size of the buffer, rows and labels together")
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from crwn.layers import learned_numbers
-from crwn.methods.dense import dense_network
+from crwn.methods.dense import DenseOptions, dense_network
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
@@ -17,9 +17,10 @@ class STL(Independent):
 
     name = "stl"
     sizes = ("256",)
+    Options = DenseOptions
 
     def network(self) -> nn.Module:
-        return dense_network(self.scenario, self.size, seed=self.seed, method=self.name)
+        return dense_network(self.scenario, self.size, seed=self.seed, method=self.name, options=self.options)
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)

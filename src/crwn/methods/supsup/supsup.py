@@ -13,10 +13,9 @@ from torch import Tensor, nn
 
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
-from crwn.layers.weights import uniform
 from crwn.methods import method
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
-from crwn.methods.initial_weights import fan_in, random_signs
+from crwn.methods.initial_weights import fan_in, random_signs, torch_uniform
 from crwn.methods.method import Counts
 from crwn.methods.networks import KernelConv2d, baseline_network
 from crwn.methods.published import published_recipe
@@ -182,4 +181,4 @@ def _frozen_weight(shape: tuple[int, ...], *, seed: int, name: str) -> Tensor:
 
 
 def _first_scores(shape: tuple[int, ...], *, seed: int, name: str) -> Tensor:
-    return uniform(shape, seed=seed, name=f"scores:{name}", bound=1 / math.sqrt(fan_in(shape)))
+    return torch_uniform(shape, seed=seed, name=f"scores:{name}")
