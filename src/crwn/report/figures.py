@@ -37,7 +37,7 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
         filled = _filled(suite, base, tasks)
         for column in suite.column:
             figures |= _of_scenario(column, [cell for cell in filled if cell.cell.column == column and cell.results])
-    figures["pretrained"] = (8.5, 4.2), partial(pretrained, filled=_filled(load_suite("table4"), base, tasks))
+    figures["pretrained"] = (10.5, 4.2), partial(pretrained, filled=_filled(load_suite("table4"), base, tasks))
     figures["ablation"] = (11.5, 4.6), partial(ablation, filled=_filled(load_suite("table3"), base, tasks))
     for result in _with_matrix(base):
         figures[_matrix_name(result)] = (6.4, 5.4), partial(accuracy_matrix, result=result)

@@ -9,7 +9,7 @@ from typing import Any
 from crwn.experiments.metrics import average
 from crwn.experiments.suite import Filled
 from crwn.report.records import means_per_task
-from crwn.report.style import COLOURS, TITLES, protocol, task_axis
+from crwn.report.style import COLOURS, TITLES, task_axis
 
 # The paper: ahead "on the first two tasks".
 FIRST = 2
@@ -24,7 +24,9 @@ class Pair:
 
     @property
     def name(self) -> str:
-        return f"FC{self.pretrained.cell.row.size}"
+        row = self.pretrained.cell.row
+        rate = row.settings.get("first_rate")
+        return f"FC{row.size}" + (f", first task at {rate}" if rate else "")
 
     @property
     def per_task(self) -> tuple[list[float], list[float]]:
@@ -70,31 +72,36 @@ def comparison(filled: Sequence[Filled]) -> str:
         "Pretrained mode against none, which the paper finds ahead on the first two tasks only and behind on average"
     )
     published = [(pair.pretrained.cell.published, pair.random.cell.published) for pair in found]
-    behind = [a.accuracy - b.accuracy for a, b in published if a is not None and b is not None]
+    behind = sorted({a.accuracy - b.accuracy for a, b in published if a is not None and b is not None})
     if behind:
         paper += f" ({behind[0]:+.2f})"
     return f"{paper}. Here: {'; '.join(parts)}."
 
 
 def pretrained(figure: Any, filled: Sequence[Filled]) -> bool:
-    """Draw accuracy per task with weights trained by the first task, and with random ones."""
+    """Draw accuracy per task with weights trained by the first task, at each of its rates, and with random ones."""
     found = pairs(filled)
     if not found:
         return False
-    panels = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
-    for axes, pair in zip(panels, found, strict=True):
-        with_it, without = pair.per_task
-        for means, name, colour, marker, dash in (
-            (with_it, "with pretrained mode", COLOURS["vermillion"], "s", "--"),
-            (without, "without (random weights)", COLOURS["blue"], "o", "-"),
-        ):
-            label = f"{name}: mean {average(means):.2f}%"
-            axes.plot(
-                range(1, len(means) + 1), means, color=colour, marker=marker, linestyle=dash, markersize=4, label=label
-            )
-        scenario = pair.pretrained.cell.column.scenario
-        axes.set_title(f"NeuroModNet-{pair.name}, {TITLES.get(scenario, scenario)}{protocol([pair.pretrained])}")
-        axes.legend(fontsize=8, loc="best")
-        task_axis(axes, len(with_it))
+    sizes = list(dict.fromkeys(pair.pretrained.cell.row.size for pair in found))
+    panels = figure.subplots(1, len(sizes), sharey=True, squeeze=False)[0]
+    for axes, size in zip(panels, sizes, strict=True):
+        here = [pair for pair in found if pair.pretrained.cell.row.size == size]
+        random = means_per_task(here[0].random.results)
+        _line(axes, random, "random weights", COLOURS["blue"], "o", "-")
+        for pair in here:
+            rate = pair.pretrained.cell.row.settings.get("first_rate")
+            look = (COLOURS["vermillion"], "s", "--") if rate is None else (COLOURS["orange"], "^", ":")
+            _line(axes, means_per_task(pair.pretrained.results), f"first task at {rate or 0.01}", *look)
+        scenario = here[0].pretrained.cell.column.scenario
+        axes.set_title(f"FC{size}, {TITLES.get(scenario, scenario)}", fontsize=9)
+        axes.legend(fontsize=7, loc="best", title="mean %, tasks", title_fontsize=7)
+        task_axis(axes, len(random))
     panels[0].set_ylabel("test accuracy after the last task (%)")
     return True
+
+
+def _line(axes: Any, means: list[float], name: str, colour: str, marker: str, dash: str) -> None:
+    label = f"{name}: {average(means):.2f}, {len(means)}"
+    places = range(1, len(means) + 1)
+    axes.plot(places, means, color=colour, marker=marker, linestyle=dash, markersize=3, linewidth=1.2, label=label)
