@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from command_line import Crwn
 
@@ -55,3 +56,50 @@ def test_columns_of_a_table_are_found_by_name(crwn: Crwn, tmp_path: Path) -> Non
     assert other["accuracy"] > 95
     said = crwn("predict", shop, write("less.csv", ["price", "age"]), "--task", "north", fails=True)
     assert "it lacks 'visits'; give price, visits, age" in said
+
+
+def test_a_table_as_people_have_it(crwn: Crwn, tmp_path: Path) -> None:
+    """A TSV with text, dates, missing values, an identifier and labels of another name: one command each."""
+    random = np.random.default_rng(0)
+    lines = []
+    for at in range(300):
+        city, member = random.choice(["Bern", "Basel", ""]), random.choice(["yes", "no"])
+        day, age = f"2024-{random.integers(1, 13):02}-11", "NA" if at % 9 == 0 else f"{random.normal(40, 9):.1f}"
+        outcome = "buys" if (city == "Bern") == (member == "yes") else "leaves"
+        lines.append(f"c{at}\t{city}\t{day}\t{age}\t{member}\t{outcome}\n")
+    head = "customer\tcity\tvisit\tage\tmember\toutcome\n"
+    (tmp_path / "old.tsv").write_text(head + "".join(lines[:240]))
+    (tmp_path / "new.tsv").write_text(head + "".join(lines[240:]))
+    words = ("--label", "outcome", "--ignore", "customer", "--hidden", 256, "--batches", 150)
+    crwn("learn", tmp_path / "s.crwn", "shop", tmp_path / "old.tsv", *words)
+    assert crwn("predict", tmp_path / "s.crwn", tmp_path / "new.tsv", "--json")["accuracy"] > 90
+    crwn("predict", tmp_path / "s.crwn", tmp_path / "new.tsv", "--out", tmp_path / "p.csv")
+    written = (tmp_path / "p.csv").read_text().splitlines()
+    assert written[0] == "line,prediction,probability"
+    assert written[1].split(",")[:2] in (["2", "buys"], ["2", "leaves"])
+    assert len(written) == 61
+    said = crwn("learn", tmp_path / "t.crwn", "shop", tmp_path / "old.tsv", fails=True)
+    assert "name the column of the labels with --label; it has customer, city, visit, age, member, outcome" in said
+    assert not (tmp_path / "t.crwn").exists()
+
+
+def test_photos_without_classes_are_predicted_by_file_name(crwn: Crwn, tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    for name, low in (("dark", 0), ("light", 128)):
+        (tmp_path / "train" / name).mkdir(parents=True)
+        for at in range(10):
+            pixels = random.integers(low, low + 128, (40 + at, 50, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / "train" / name / f"{at}.png")
+    (tmp_path / "new").mkdir()
+    for at in range(20):
+        Image.new("RGB", (60 + at, 45), (250, 240, 230) if at % 2 else (5, 9, 3)).save(tmp_path / f"new/{at:02}.jpg")
+    words = ("--image-size", "12x10", "--hidden", 128, "--batches", 60)
+    crwn("learn", tmp_path / "p.crwn", "light", tmp_path / "train", *words)
+    facts = crwn("predict", tmp_path / "p.crwn", tmp_path / "new", "--json")
+    assert facts["files"] == [f"{at:02}.jpg" for at in range(20)]
+    assert facts["predictions"] == ["dark", "light"] * 10
+    assert crwn("predict", tmp_path / "p.crwn", tmp_path / "new").splitlines()[1] == "01.jpg\tlight"
+    crwn("predict", tmp_path / "p.crwn", tmp_path / "new", "--out", tmp_path / "p.csv")
+    assert (tmp_path / "p.csv").read_text().splitlines()[1].startswith("00.jpg,dark,")
+    said = crwn("learn", tmp_path / "q.crwn", "light", tmp_path / "new", fails=True)
+    assert "has no labels" in said

@@ -73,5 +73,5 @@ def test_data_that_cannot_be_a_set_is_refused(tmp_path: Path, x: np.ndarray, y: 
 
 def test_rows_without_labels_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("p,q\n1,2\n3,4\n")
-    with pytest.raises(DataError, match=r"has no labels"):
+    with pytest.raises(DataError, match=r"has no column 'label': it has p, q"):
         read_image_set(tmp_path / "a.csv")

@@ -101,11 +101,13 @@ def test_a_class_with_no_test_images_is_named(make_folders: MakeFolders) -> None
         read_class_folders(folder, silent)
 
 
-def test_images_of_different_sizes_are_named(make_folders: MakeFolders) -> None:
+def test_images_of_different_sizes_are_resized_to_the_usual_one(make_folders: MakeFolders) -> None:
     folder = make_folders({"cat": 2, "ant": 2})
-    Image.new("RGB", (9, 8)).save(folder / "cat" / "big.png")
-    with pytest.raises(DataError, match=r"ant/0.png is 6 x 5, cat/big.png is 9 x 8"):
-        read_class_folders(folder, silent)
+    Image.new("RGB", (9, 8), (10, 20, 30)).save(folder / "cat" / "big.png")
+    found = read_class_folders(folder, silent).train[0]
+    assert found.shape == (5, 3, 5, 6)
+    assert found[-1, :, 2, 3].tolist() == [10, 20, 30]
+    assert np.array_equal(found[0], np.asarray(Image.open(folder / "ant" / "0.png")).transpose(2, 0, 1))
 
 
 def test_a_broken_image_is_named(make_folders: MakeFolders) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crwn.cli.options import AsJson, DataFile, ModelFolder, TaskName, counted
+from crwn.cli.rows import AsText, FileToLearn, Ignore, ImageSize, Label
 from crwn.errors import ConfigError, CRWNError
 
 if TYPE_CHECKING:
@@ -74,27 +75,27 @@ def command(
         int | None,
         typer.Option(min=2, help="Outputs of a new network; by default the classes of the data, at least 10."),
     ] = None,
+    label: Label = None,
+    ignore: Ignore = None,
+    text: AsText = None,
+    image_size: ImageSize = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a task from a data file; a model folder that does not exist is made, sized for the data."""
     from crwn.contexts import check_free
-    from crwn.data import in_order, progress_bar, read_table
 
-    with progress_bar() as progress:
-        x, y, columns = read_table(data, progress=progress)
-    if y is None:
-        raise ConfigError(f"{data} has no labels: learning needs a label for each row (y in .npz, `label` in a CSV)")
+    given = FileToLearn(data, label=label, ignore=ignore or (), text=text or (), size=image_size)
     wanted = {"model": kind, "hidden": hidden, "weights": weights, "seed": seed, "classes": classes}
     wanted = {option: value for option, value in wanted.items() if value is not None}
     if not (model / "model.json").exists() and not resume:
         if start not in (None, "nearest"):
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
+        x, y, _ = given.rows()
         _make(model, task, x, y, validation, wanted, recipe=recipe.value, batches=batches, epochs=epochs)
     with _open(model, wanted) as learner:
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
-        if resume and columns is not None and (stored := learner.context(task).info.columns) is not None:
-            x, columns = in_order(x, columns, stored, str(data)), stored
+        x, y, facts_of_rows = given.rows(learner, task if resume else None)
         try:
             context = learner.learn(
                 task,
@@ -107,7 +108,7 @@ def command(
                 resume=resume,
                 replace=replace,
                 start=start,
-                info=None if columns is None else {"columns": list(columns)},
+                info=facts_of_rows,
             )
         except KeyboardInterrupt:
             raise CRWNError(
@@ -129,6 +130,8 @@ def command(
             "seconds": context.info.seconds,
             "tasks": len(learner.bank),
         }
+    for note in given.notes():
+        typer.echo(f"note: {note}", err=True)
     if as_json:
         typer.echo(json.dumps(facts))
         return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,8 +13,8 @@ import typer
 from crwn.cli.options import AsJson, DataFile, ModelOrRun
 
 if TYPE_CHECKING:
+    from crwn.data import DataFile as Given
     from crwn.learner import Learner
-    from crwn.learner.task_inference import TaskScore
 
 EPILOG = "Example: crwn predict digits.crwn upright-test.npz --task upright --json"
 
@@ -23,59 +25,93 @@ def command(
     task: Annotated[
         str | None, typer.Option(help="Task of the rows; by default it is inferred from all rows together.")
     ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write a CSV: file or line of each row, prediction and its probability."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Predict the labels of a file's rows, one line per row; the accuracy too where the file has labels."""
-    from crwn.data import in_order, progress_bar, read_table
+    """Predict the labels of a file's rows, one line per row; the accuracy too where the file has labels.
+
+    Lines of images begin with the file's name. Columns of a table are found by their names, and encoded as they were
+    when the task was learned; images are resized to the size that the task was learned from.
+    """
+    from crwn.data import progress_bar, read_file
     from crwn.learner import Learner
 
-    with progress_bar() as progress:
-        x, y, columns = read_table(data, progress=progress)
-    with Learner.load(model) as learner:
+    with Learner.load(model) as learner, progress_bar() as progress:
+        given = read_file(data, progress=progress)
         ranked = None
         names = learner.bank.names(limit=2)
         if task is None and len(names) == 1:
             task = names[0]
         if task is None:
-            ranked = _infer(learner, x, columns, str(data))
+            ranked = learner.infer_task(given.x)
             task = ranked[0].task
-        wanted = learner.context(task).info.columns
-        if columns is not None and wanted is not None:
-            x = in_order(x, columns, wanted, str(data))
-        predictions = learner.predict(x, task=task).tolist()
+        predictions = learner.predict(given.x, task=task).tolist()
+        y = _labels(given, learner, task)
+        certain = learner.predict_proba(given.x, task=task).max(axis=1).tolist() if out is not None else []
     facts: dict[str, Any] = {"model": str(model), "task": task, "predictions": predictions}
+    files = given.names
+    if files is not None:
+        facts["files"] = files
     if ranked is not None:
         facts["inferred"] = [{"task": one.task, "score": round(one.score, 4)} for one in ranked[:5]]
     if y is not None:
-        right = sum(bool(a == b) for a, b in zip(predictions, y.tolist(), strict=True))
+        right = sum(bool(a == b) for a, b in zip(predictions, y, strict=True))
         facts["accuracy"] = round(100 * right / len(predictions), 2)
+    if out is not None:
+        _write(out, given, predictions, certain)
+        facts["out"] = str(out)
     if as_json:
         typer.echo(json.dumps(facts))
         return
-    for label in predictions:
-        typer.echo(label)
+    if out is None:
+        for at, label in enumerate(predictions):
+            typer.echo(label if files is None else f"{files[at]}\t{label}")
+    else:
+        typer.echo(f"wrote {len(predictions):,} predictions to {out}")
     if ranked is not None:
         typer.echo(f'inferred task: "{task}" (score {ranked[0].score:.3f})', err=True)
     if y is not None:
         typer.echo(f"accuracy: {facts['accuracy']:.2f}% of {len(predictions):,} rows", err=True)
 
 
-def _infer(learner: Learner, x: Any, columns: Sequence[str] | None, where: str) -> list[TaskScore]:
-    """Rank tasks by how well they fit the rows, with the columns in the order that each task was learned from."""
-    from crwn.data import in_order
+def _labels(given: Given, learner: Learner, task: str) -> list[Any] | None:
+    """The labels in the file; None where it has none: a table may lack the column, folders may have other names."""
+    from crwn.data import ImageFiles, Table
+    from crwn.data.tables import labels_of
+    from crwn.errors import DataError
+    from crwn.learner.encode import encoding_of
 
-    if columns is None or not len(learner.bank):
-        return learner.infer_task(x)
-    orders: dict[tuple[str, ...] | None, list[str]] = {}
-    for entry in learner.bank.entries():
-        orders.setdefault(entry.info.columns, []).append(entry.name)
-    fitting = [order for order in orders if order is None or sorted(order) == sorted(columns)]
-    if not fitting:
-        in_order(x, columns, next(order for order in orders if order is not None), where)  # raises with the difference
-    ranked = [
-        learner.infer_task(x if order is None else in_order(x, columns, order, where), tasks=orders[order])
-        for order in fitting
-    ]
-    if len(ranked) == 1:
-        return ranked[0]
-    return sorted((one for part in ranked for one in part), key=lambda one: (one.strange, -one.score))
+    context = learner.context(task)
+    if isinstance(given.x, Table):
+        encoding = encoding_of(context.info)
+        label = "label" if encoding is None else encoding.label
+        try:
+            return labels_of(given.x, label).tolist() if label in given.x.names else None
+        except DataError:  # a row without a label
+            return None
+    if given.y is None:
+        return None
+    labels: list[Any] = given.y.tolist()
+    return labels if not isinstance(given.x, ImageFiles) or set(labels) & set(context.classes) else None
+
+
+def _write(path: Path, given: Given, predictions: list[Any], certain: list[float]) -> None:
+    """Write the predictions as CSV, with the file of each image, the line of each row of a table, or its position."""
+    from crwn._utils import write_whole
+    from crwn.data import Table
+
+    name, places = "row", [str(row) for row in range(len(predictions))]
+    if given.names is not None:
+        name, places = "file", given.names
+    elif isinstance(given.x, Table) and given.x.lines is not None:
+        name, places = "line", [str(line) for line in given.x.lines()]
+    text = io.StringIO(newline="")
+    rows = csv.writer(text, lineterminator="\n")
+    rows.writerow([name, "prediction", "probability"])
+    rows.writerows(
+        [place, label, f"{share:.4f}"] for place, label, share in zip(places, predictions, certain, strict=True)
+    )
+    write_whole(path, text.getvalue().encode())

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from crwn.data.standardize import NO_SCALING, Scaling, read_scaling
+from crwn.data.tables.encoding import TableEncoding, read_encoding
 from crwn.errors import ConfigError, ContextError
 
 to_json = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
@@ -35,7 +36,9 @@ class ContextInfo(Mapping[str, Any]):
         accuracy: percent correct on held-out samples.
         training_accuracy: percent correct on training samples.
         factors: what makes the task differ from others, such as `{"angle": 10.0}`.
-        columns: names of the input columns in their order.
+        columns: names of the table's columns in the order of the inputs.
+        encoding: how the columns become inputs, where they are not all numbers without gaps.
+        image: shape of the images that the task learned from, `(H, W)` or `(3, H, W)`; others are resized to it.
         user: the user's facts.
 
     >>> info = ContextInfo(rows=200, user={"site": "north"})
@@ -54,6 +57,8 @@ class ContextInfo(Mapping[str, Any]):
     training_accuracy: float | None = None
     factors: Mapping[str, float | int | str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
+    encoding: TableEncoding | None = None
+    image: tuple[int, ...] | None = None
     user: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -141,6 +146,11 @@ def _columns(value: object) -> tuple[str, ...] | None:
     return tuple(value) if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value) else None
 
 
+def _image(value: object) -> tuple[int, ...] | None:
+    sides = value if isinstance(value, list | tuple) and len(value) in (2, 3) else ()
+    return tuple(sides) if sides and all(type(side) is int and side > 0 for side in sides) else None
+
+
 # Field -> what reads its stored value; None where the value is not of the field's type.
 _READERS: dict[str, Callable[[object], Any]] = {
     "rows": _count,
@@ -154,11 +164,13 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "training_accuracy": _number,
     "factors": _factors,
     "columns": _columns,
+    "encoding": read_encoding,
+    "image": _image,
 }
 # Values that are not stored; None for all other fields.
 _UNSET: dict[str, object] = {"scaling": NO_SCALING, "factors": {}}
 # Fields that learning sets itself.
-MEASURED = frozenset(_READERS) - {"factors", "columns"}
+MEASURED = frozenset(_READERS) - {"factors", "columns", "encoding", "image"}
 
 
 def _refuse(names: list[str]) -> None:
@@ -177,4 +189,6 @@ def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
 def _plain_number(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, TableEncoding):
+        return value.record()
     raise TypeError(f"a {type(value).__name__} is not JSON")

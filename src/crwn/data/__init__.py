@@ -3,23 +3,27 @@
 `sources/` has one file per known dataset. May import: `models`, `layers`, `errors`.
 """
 
-from crwn.data.columns import in_order
 from crwn.data.custom import read_image_set
-from crwn.data.files import read_labelled, read_table
+from crwn.data.files import DataFile, read_file, read_labelled
 from crwn.data.image_set import ImageSet
+from crwn.data.images import ImageFiles
 from crwn.data.progress import Progress, progress_bar
 from crwn.data.sources import available, fetch, import_data, load
+from crwn.data.tables import Table, table_of_objects
 
 __all__ = [
+    "DataFile",
+    "ImageFiles",
     "ImageSet",
     "Progress",
+    "Table",
     "available",
     "fetch",
     "import_data",
     "load",
     "progress_bar",
     "read_image_set",
-    "in_order",
     "read_labelled",
-    "read_table",
+    "table_of_objects",
+    "read_file",
 ]

@@ -1,9 +1,10 @@
-"""Read labelled arrays from files: `.npz`, pairs of `.npy`, CSV with a `label` column. Nothing is unpickled."""
+"""Read labelled arrays from files: `.npz`, pairs of `.npy`, idx files. Nothing is unpickled."""
 
 from __future__ import annotations
 
-import csv
+import gzip
 import zipfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +22,10 @@ class LabelledArrays:
     y: Array | None
     x_test: Array | None = None
     y_test: Array | None = None
-    columns: tuple[str, ...] | None = None  # column names, if the file has any
 
 
 def read_arrays(path: Path) -> LabelledArrays:
     """Read and check the arrays in a file, or in a folder with `x.npy` and `y.npy`."""
-    columns: tuple[str, ...] | None = None
     if path.is_dir():
         parts = {part: _load_npy(file) for part in _PARTS if (file := path / f"{part}.npy").is_file()}
     elif path.suffix.lower() == ".npz":
@@ -37,9 +36,9 @@ def read_arrays(path: Path) -> LabelledArrays:
             raise DataError(f"{path} must be named x.npy or NAME_x.npy, with its labels beside it in {labels.name}")
         parts = {"x": _load_npy(path)} | ({"y": _load_npy(labels)} if labels.is_file() else {})
     else:
-        parts, columns = _load_csv(path)
+        parts = _load_idx(path)
     if "x" not in parts:
-        raise DataError(f"{path} has no array 'x' (it has: {', '.join(sorted(parts)) or 'none'})")
+        raise DataError(f"{path} has no array 'x': it has {', '.join(sorted(parts)) or 'no arrays'}")
     if ("x_test" in parts) != ("y_test" in parts):
         raise DataError(f"{path} has only one of x_test and y_test: give both or neither")
     for test in ("", "_test"):
@@ -51,7 +50,7 @@ def read_arrays(path: Path) -> LabelledArrays:
         raise DataError(
             f"{path}: rows of x are {parts['x'].shape[1:]}, those of x_test {parts['x_test'].shape[1:]}: they differ"
         )
-    return LabelledArrays(parts["x"], parts.get("y"), parts.get("x_test"), parts.get("y_test"), columns)
+    return LabelledArrays(parts["x"], parts.get("y"), parts.get("x_test"), parts.get("y_test"))
 
 
 _PARTS = ("x", "y", "x_test", "y_test")
@@ -106,86 +105,39 @@ def _load_npy(path: Path) -> Array:
 def _load_npz(path: Path) -> dict[str, Array]:
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            if "x" not in archive.files:
+                raise DataError(f"{path} has no array 'x': it has {', '.join(archive.files) or 'no arrays'}")
             return {part: archive[part] for part in archive.files if part in _PARTS}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
         raise DataError(f"{path} cannot be read as .npz ({error}); Python objects are never unpickled") from None
 
 
-def _load_csv(path: Path) -> tuple[dict[str, Array], tuple[str, ...]]:
+def is_idx(path: Path) -> bool:
+    """Whether a file is named like the idx files of MNIST: `NAME-images-idx3-ubyte`, gzipped or not."""
+    return path.name.removesuffix(".gz").endswith(("-ubyte", ".ubyte")) or ".idx" in path.name.removesuffix(".gz")
+
+
+def read_idx(path: Path) -> Array:
+    """Read the uint8 array of an idx file: two zero bytes, type 8, number of axes, big-endian sizes, then the bytes."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            header = [column.strip() for column in next(csv.reader(file), [])]
-            if len(header) == 1 and (other := next((sign for sign in ";\t|" if sign in header[0]), None)):
-                raise DataError(f"{path} looks separated by {other!r}: columns must have commas between them")
-            # Distinct whole numbers may be column names: years, wavelengths, or the default names of pandas.
-            named = len(set(header)) == len(header) and all(column.isdecimal() for column in header)
-            if header and not named and all(_is_number(column) for column in header):
-                raise DataError(f"{path} has numbers in its first line: it must name the columns, labels as 'label'")
-            if not any(column != "label" for column in header):
-                raise DataError(f"{path} has no columns beside 'label': its first line must name the columns")
-            if header.count("label") > 1:
-                raise DataError(f"{path} has {header.count('label')} columns named 'label': there can be one")
-            # All lines in memory: NumPy parses them twice, once for the values and once for the labels.
-            lines = [line for line in file if line.strip()]
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path} cannot be read as CSV ({error})") from None
-    if not lines:
-        raise DataError(f"{path} has no rows below its header")
-    _check_widths(lines, len(header), path)
-    columns = [at for at, column in enumerate(header) if column != "label"]
-    names = tuple(header[at] for at in columns)
-    try:
-        x = np.loadtxt(lines, dtype=np.float32, delimiter=",", comments=None, usecols=columns, quotechar='"', ndmin=2)
-        if len(columns) == len(header):
-            return {"x": x}, names
-        label = header.index("label")
-        y = np.loadtxt(lines, dtype=str, delimiter=",", comments=None, usecols=label, quotechar='"', ndmin=1)
-    except ValueError as error:
-        raise DataError(f"{path}: {_wrong_cell(lines, header, columns) or str(error).rstrip('.')}") from None
-    y = np.char.strip(y)
-    if (y == "").any():
-        raise DataError(f"{path}: row {int((y == '').argmax())} below the header has no label: give every row one")
-    return {"x": x, "y": _as_integers(y)}, names
+        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    except (OSError, EOFError, zlib.error) as error:
+        raise DataError(f"{path} cannot be read ({error}): it is damaged, get it again") from None
+    if len(data) < 4 or data[:3] != b"\x00\x00\x08":
+        raise DataError(f"{path} is no idx file of bytes (it starts with {data[:4].hex()!r})")
+    start = 4 + 4 * data[3]
+    shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
+    if len(data) - start != int(np.prod(shape)):
+        raise DataError(f"{path} holds {len(data) - start} bytes, but its header has shape {shape}: it is cut short")
+    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
-def _check_widths(lines: list[str], columns: int, path: Path) -> None:
-    """Raise DataError for a row with more or fewer fields than the header; `np.loadtxt` does not check this."""
-    if any('"' in line for line in lines):
-        try:
-            counts = [len(row) for row in csv.reader(lines, strict=True)]
-        except csv.Error as error:
-            raise DataError(f"{path} cannot be read as CSV ({error}): look for a quote that is not closed") from None
-    else:
-        counts = [line.count(",") + 1 for line in lines]
-    for number, fields in enumerate(counts):
-        if fields != columns:
-            raise DataError(
-                f"{path}: row {number} below the header has {fields} fields, the header names {columns} columns "
-                "(rows count from 0)"
-            )
-
-
-def _wrong_cell(lines: list[str], header: list[str], columns: list[int]) -> str | None:
-    """Describe the first cell that is not a number, and its position."""
-    for number, row in enumerate(csv.reader(lines)):
-        for at in columns:
-            if not _is_number(row[at]):
-                what = f"{row[at].strip()!r} is not a number" if row[at].strip() else "there is nothing"
-                hint = "" if "label" in header else "; no column is named 'label', so all of them must be numbers"
-                return f"{what} in column {header[at]!r}, row {number} below the header (counted from 0){hint}"
-    return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _as_integers(labels: Array) -> Array:
-    try:
-        return labels.astype(np.int64)
-    except (ValueError, OverflowError):
-        return labels
+def _load_idx(path: Path) -> dict[str, Array]:
+    """The images of an idx file, and the labels of the file beside it (`...-labels-idx1-ubyte`) where there is one."""
+    parts = {"x": read_idx(path)}
+    name = path.name.replace("images", "labels").replace("idx3", "idx1")
+    for beside in {name.removesuffix(".gz"), name.removesuffix(".gz") + ".gz"}:
+        labels = path.with_name(beside)
+        if labels != path and labels.is_file():
+            parts["y"] = read_idx(labels)
+    return parts

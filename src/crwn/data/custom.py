@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from crwn.data.arrays import LabelledArrays, read_arrays
-from crwn.data.files import holds_arrays
+from crwn.data.files import LABEL, kind_of, read_any_table
 from crwn.data.folders import read_class_folders
 from crwn.data.image_set import Array, Arrays, ImageSet, hold_out, index_labels, statistics
 from crwn.data.progress import Progress, silent
+from crwn.data.tables import TableEncoding, labels_of, learn_encoding
 from crwn.errors import DataError
 
 
@@ -21,10 +22,10 @@ def read_custom(path: Path, progress: Progress, *, test: Path | None = None) -> 
 
     Test rows come from `test`, from the test split in `path`, or are a fifth of every class, held out.
     """
-    given = _read(path, progress)
+    given, encoding = _read(path, progress)
     x, x_test, labels_test = given.x, given.x_test, given.y_test
     if test is not None:
-        later = _read(test, progress)
+        later, _ = _read(test, progress, encoding)
         if later.x.shape[1:] != x.shape[1:]:
             raise DataError(f"rows of {path} are {x.shape[1:]}, those of {test} {later.x.shape[1:]}: make them equal")
         x_test, labels_test = later.x, later.y
@@ -70,17 +71,25 @@ def _tensor(array: Array) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array))
 
 
-def _read(path: Path, progress: Progress) -> LabelledArrays:
-    """Rows and label values of an array file or of class folders."""
-    if holds_arrays(path):
+def _read(
+    path: Path, progress: Progress, encoding: TableEncoding | None = None
+) -> tuple[LabelledArrays, TableEncoding | None]:
+    """Rows and label values of an array file, a table or class folders; a table's encoding if it was not given."""
+    kind = kind_of(path)
+    if kind == "table":
+        table = read_any_table(path)
+        y = labels_of(table, LABEL)
+        encoding = encoding or learn_encoding(table)
+        return LabelledArrays(encoding.apply(table), y), encoding
+    if kind == "arrays":
         arrays = read_arrays(path)
         if arrays.y is None:
             raise DataError(f"{path} has no labels: add y to .npz or .npy, or a column 'label' to CSV")
-        return arrays
+        return arrays, None
     folders = read_class_folders(path, progress)
     names = np.array(folders.classes)
     (x, y), test = folders.train, folders.test
-    return LabelledArrays(x, names[y], *((test[0], names[test[1]]) if test else (None, None)))
+    return LabelledArrays(x, names[y], *((test[0], names[test[1]]) if test else (None, None))), None
 
 
 def _as_images(x: Array, path: Path) -> Array:

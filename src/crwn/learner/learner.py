@@ -21,6 +21,7 @@ from crwn.errors import ConfigError
 from crwn.layers import context_tensors
 from crwn.learner import folder as model_folder
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
+from crwn.learner.encode import given_rows
 from crwn.learner.fit import choose_recipe, group_tasks
 from crwn.learner.predict import Outputs, Predictor, predicted_labels, probabilities, share_right
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
@@ -120,7 +121,8 @@ class Learner(Closing):
         """Learn one task and store its context; labels may be text, numbers, True, False, None, or tuples of these.
 
         Args:
-            x, y: rows and labels: arrays, tensors, or a Dataset or DataLoader of pairs as `x` alone.
+            x, y: rows and labels: arrays, tensors, or a Dataset or DataLoader of pairs as `x` alone; a frame of pandas
+                or polars, whose columns are then known by name, with labels or the name of the column that has them.
             validation: a share of the rows (0.1), or `(x, y)`, for early stopping at the best context.
             recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
             start: start from the context of this task; "nearest" is the task that fits the rows best.
@@ -218,7 +220,7 @@ class Learner(Closing):
 
         Rows of mixed tasks have `-inf` where their task has no class.
         """
-        rows = inputs.rows_of(x, shape=self.input_shape)
+        rows = given_rows(x, self.input_shape)
         return self._predictor.logits(rows, task, infer=infer_task, outputs=self.outputs)
 
     def infer_task(
@@ -231,7 +233,7 @@ class Learner(Closing):
         `keep` tasks with the largest gradients in a mixture of all contexts; "auto" is exhaustive for few tasks and
         uses sketches for many.
         """
-        rows = inputs.rows_of(x, shape=self.input_shape)
+        rows = given_rows(x, self.input_shape)
         names = list(tasks) if tasks is not None else self.tasks
         return self._predictor.infer_task(rows, names, method=method, keep=keep)
 

@@ -14,10 +14,12 @@ from torch import Tensor, nn
 
 from crwn.contexts.bank import ResidentStack
 from crwn.data.dataset import Rows
-from crwn.data.inputs import label_array, plain_labels, standardize_rows
+from crwn.data.inputs import label_array, plain_labels, rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
+from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
 from crwn.learner.task_inference import Method, TaskScore, infer_task
+from crwn.models import network_of
 from crwn.models.functional import mixed_logits
 from crwn.training.evaluation import predict_logits
 
@@ -66,7 +68,12 @@ class Predictor:
     device: torch.device
     busy: threading.Lock
 
-    def choose(self, rows: Rows, task: str | Sequence[str] | None, *, infer: bool) -> str | Sequence[str]:
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """The shape of one input of the model."""
+        return network_of(self.model).input_shape
+
+    def choose(self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: bool) -> str | Sequence[str]:
         """The task of all rows, or one task for each row: as given, inferred, or the only one there is.
 
         Raises:
@@ -90,9 +97,11 @@ class Predictor:
         held = f"{len(bank)} tasks" if first else "no tasks yet"
         raise TaskError(f"this learner has {held}: give one with task=, or pass infer_task=True")
 
-    def logits(self, rows: Rows, task: str | Sequence[str] | None, *, infer: bool, outputs: int) -> Outputs:
+    def logits(self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: bool, outputs: int) -> Outputs:
         """Logits of the rows under their tasks, which `choose` determines."""
         chosen = self.choose(rows, task, infer=infer)
+        if not isinstance(rows, Rows):
+            rows = rows_of(encode_for_tasks(rows, chosen, self.resident, self.shape), shape=self.shape)
         if isinstance(chosen, str):
             logits, classes = self.one_task(rows, chosen)
         else:
@@ -100,9 +109,20 @@ class Predictor:
         return logits, chosen, classes
 
     def infer_task(
-        self, rows: Rows, names: Sequence[str], *, method: Method = "auto", keep: int = 24
+        self, rows: Rows | Encodable, names: Sequence[str], *, method: Method = "auto", keep: int = 24
     ) -> list[TaskScore]:
         """These tasks ranked by how well they fit the rows as a group; see `Learner.infer_task`."""
+        if not isinstance(rows, Rows) and names:
+            wanted = set(names)
+            infos = {one.name: one.info for one in self.resident.bank.entries() if one.name in wanted}
+            return rank_encodable(
+                rows,
+                infos,
+                self.shape,
+                lambda x, some: self.infer_task(rows_of(x, shape=self.shape), some, method=method, keep=keep),
+            )
+        if not isinstance(rows, Rows):
+            rows = rows_of(np.zeros((len(rows), 1)), shape=None)  # there are no tasks, which is refused below
         with self.busy:
             return infer_task(self.model, self.resident, names, rows, method=method, keep=keep)
 

@@ -15,6 +15,7 @@ from crwn.data.dataset import Rows
 from crwn.data.standardize import NO_SCALING, Scaling, Standardize, measure_scaling
 from crwn.errors import ConfigError, DataError
 from crwn.layers.weights import named_generator
+from crwn.learner.encode import encodable, encode_to_learn, encode_validation
 from crwn.training.task import PreparedTask
 
 
@@ -50,6 +51,10 @@ def prepare_task(
         info: the user's facts for the context.
     """
     check_name(task)
+    if (given := encodable(x)) is not None:
+        x, y, facts = encode_to_learn(given, y, shape=shape, known=known.info if known else None)
+        info = {**facts, **(info or {})}
+        validation = encode_validation(validation, facts, shape)
     rows, labels = _rows_and_labels(x, y)
     # Labels that a context cannot store are refused before training.
     classes = known.classes if known else tuple(plain_label(label, task) for label in inputs.classes_of(labels))

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-import tempfile
 import zipfile
 from collections.abc import Hashable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +17,8 @@ from fastapi import Request
 from pydantic import BaseModel, ValidationError
 from starlette.requests import ClientDisconnect
 
-from crwn.data.arrays import check_labels, read_arrays
+from crwn.data.arrays import check_labels
+from crwn.data.tables import labels_of, learn_encoding, read_csv
 from crwn.errors import DataError
 from crwn.serve.errors import ServeError, describe_invalid
 
@@ -32,6 +31,7 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 CSV = "text/csv"
 CONTEXT = "application/vnd.safetensors"
+UNPACKED = 2**28  # bytes that a gzipped CSV may unpack to
 _ALIASES = {"application/zip": NPZ, "application/octet-stream": CONTEXT, "application/csv": CSV}
 
 
@@ -154,13 +154,9 @@ def parse_npz(data: bytes, limit: int) -> Labelled:
 
 def parse_csv(data: bytes) -> Labelled:
     """The rows and the column `label` of a CSV whose first line names the columns."""
-    with tempfile.TemporaryDirectory(prefix="crwn-upload-") as folder:
-        path = Path(folder) / "upload.csv"
-        path.write_bytes(data)
-        try:
-            arrays = read_arrays(path)
-        except DataError as error:  # without the path of the temporary folder
-            raise DataError(str(error).replace(f"{folder}/", "")) from None
-    if arrays.y is None:
-        raise DataError("the CSV has no column 'label': its first line must name the columns")
-    return arrays.x, list(arrays.y.tolist())
+    table = read_csv(data, "the CSV", most=UNPACKED)
+    y = labels_of(table, "label")
+    encoding = learn_encoding(table)
+    if not encoding.plain:
+        raise DataError("the CSV has columns that are not numbers without gaps: encode them first")
+    return encoding.apply(table), list(y.tolist())

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from crwn.data import ImageSet, fetch, import_data, load
+from crwn.data.arrays import read_idx
 from crwn.data.sources import mnist as source
 from crwn.data.sources.download import UnreachableError
-from crwn.data.sources.mnist import FILES, read_idx
+from crwn.data.sources.mnist import FILES
 from crwn.errors import DataError
 
 

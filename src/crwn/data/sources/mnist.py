@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import subprocess
 import sys
 import zipfile
-import zlib
 from pathlib import Path
 
 import numpy as np
 
+from crwn.data.arrays import read_idx
 from crwn.data.cache import temporary_folder
 from crwn.data.image_set import Array, Arrays
 from crwn.data.progress import Progress
@@ -73,21 +72,6 @@ def import_mnist(folder: Path, progress: Progress, *, source: str | None = None)
         parts[part] = read_idx(found[0])
         progress("reading MNIST", at + 1, len(FILES))
     return _checked(parts, source or str(folder))
-
-
-def read_idx(path: Path) -> Array:
-    """Read the uint8 array of an idx file: two zero bytes, type 8, number of axes, big-endian sizes, then the bytes."""
-    try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path} cannot be read ({error}): it is damaged, get it again") from None
-    if len(data) < 4 or data[:3] != b"\x00\x00\x08":
-        raise DataError(f"{path} is no idx file of bytes (it starts with {data[:4].hex()!r})")
-    start = 4 + 4 * data[3]
-    shape = tuple(np.frombuffer(data[4:start], dtype=">u4").astype(int).tolist())
-    if len(data) - start != int(np.prod(shape)):
-        raise DataError(f"{path} holds {len(data) - start} bytes, but its header has shape {shape}: it is cut short")
-    return np.frombuffer(data, dtype=np.uint8, offset=start).reshape(shape)
 
 
 def _pip_download(folder: Path) -> Path:
