@@ -14,6 +14,7 @@ _HOME = {
     "ContextStack": "crwn.contexts",
     "CRWNError": "crwn.errors",
     "FlyNet": "crwn.models",
+    "ImageFlyNet": "crwn.models",
     "Learner": "crwn.learner",
     "NeuroModNet": "crwn.models",
     "NeuroModResNet": "crwn.models",
@@ -30,6 +31,7 @@ __all__ = [
     "ContextStack",
     "CRWNError",
     "FlyNet",
+    "ImageFlyNet",
     "Learner",
     "NeuroModNet",
     "NeuroModResNet",
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
     from crwn.data.dataset import Rows
     from crwn.errors import CRWNError
     from crwn.learner import Learner
-    from crwn.models import FlyNet, NeuroModNet, NeuroModResNet
+    from crwn.models import FlyNet, ImageFlyNet, NeuroModNet, NeuroModResNet
     from crwn.models.convert import neuromodulate
     from crwn.scenarios import make_scenario
     from crwn.serve.client import Client

@@ -25,7 +25,8 @@ def groups() -> list[list[PreparedTask]]:
 
 
 def learn(*, shown: bool) -> None:
-    with progress_bar(groups(), Recipe(batches=20), shown=shown) as callback:
+    with progress_bar(groups(), Recipe(batches=20), shown=shown) as (callback, encoding):
+        encoding("features of images", 5, 10)
         for step in range(1, 21):
             callback(Step(step, 20, ("left", "right"), torch.tensor([0.5, 1.5]), 0.1, {}))
 
@@ -44,6 +45,7 @@ def test_it_is_drawn_on_a_terminal_where_it_is_asked_for(
     if not (shown and terminal):
         assert drawn == ""
         return
+    assert "5/10 images" in drawn
     assert "2 tasks" in drawn
     assert "40/40 batches" in drawn
     assert "loss 1.000" in drawn

@@ -51,7 +51,7 @@ def test_every_method_learns_and_is_restored_from_its_state(
         assert torch.equal(old, new)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "flynet"])
+@pytest.mark.parametrize("name", METHODS)
 def test_every_method_for_images_learns_and_is_restored_from_its_state(name: str, stripes: Scenario) -> None:
     method, _ = make_method(name, stripes)
     learn(method, stripes, epochs=2, batch_size=16)
@@ -61,7 +61,7 @@ def test_every_method_for_images_learns_and_is_restored_from_its_state(name: str
     again.restore({task.name: method.task_state(task) for task in stripes}, method.shared_state())
     for old, new in zip(before, logits(again, stripes), strict=True):
         assert torch.equal(old, new)
-    if method.independent:
+    if method.independent and name != "flynet":  # which has no batch norm
         assert any("running_mean" in key for key in method.task_state(stripes[0]))
 
 

@@ -63,6 +63,7 @@ def build(config: RunConfig, *, fetch: Progress = silent) -> Experiment:
     method, overrides = make_method(
         config.method, scenario, size=config.size, seed=config.seed, settings=config.settings
     )
+    method.progress = fetch
     recipe = method.recipe(**overrides, batches=config.batches, epochs=config.epochs)
     return Experiment(config, scenario, method, recipe, time.perf_counter() - began)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from crwn.layers.modulated import Modulated
-from crwn.layers.weights import SparseBinary
+from crwn.layers.weights import FilterBank, SparseBinary
 
 STATISTICS = ("running_mean", "running_var")
 
@@ -37,6 +37,8 @@ def parameters_table(model: nn.Module) -> str:
             rows.append((name, type(module).__name__, module.frozen_parameters, learned_parameters(module)))
         elif isinstance(module, SparseBinary):
             rows.append((name, "SparseBinary", module.out_features * module.inputs_per_node, 0))
+        elif isinstance(module, FilterBank):
+            rows.append((name, "FilterBank", module.weight.numel(), 0))
     if not rows:
         return ""
     rows.append(("total", "", sum(row[2] for row in rows), learned_parameters(model)))

@@ -13,16 +13,18 @@ from torch import Tensor, nn
 from crwn.contexts import Context, now
 from crwn.contexts.sketch import make_sketch
 from crwn.data.dataset import Rows
+from crwn.data.progress import Progress, silent
 from crwn.errors import ConfigError
 from crwn.learner.task_inference import own_entropy
-from crwn.models import fingerprint, network_of
+from crwn.models import EncodedNetwork, fingerprint, network_of
 from crwn.models.convert.dry_run import one_at_a_time
 from crwn.models.functional import replica
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.engines import Engine, LocalEngine, Training
 from crwn.training.evaluation import accuracy, predict_logits
+from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callback, Learned
-from crwn.training.recipe import Recipe, best_recipe, make_recipe
+from crwn.training.recipe import Recipe, best_recipe, image_recipe, make_recipe
 from crwn.training.stacking import model_stack_size, stack_key, stacks
 from crwn.training.task import PreparedTask
 
@@ -54,6 +56,8 @@ def _named(model: nn.Module, name: str) -> dict[str, Any]:
         if name == "paper":
             return {"optimizer": "rmsprop", "rate": 0.01}
         return dict(best_recipe(normed=network.normalized))
+    if network.kind == "image-flynet":
+        return image_recipe()
     return {"optimizer": "adam", "rate": network.suggested_rate, "schedule": "cosine"}
 
 
@@ -82,38 +86,55 @@ def fit(
     callbacks: Sequence[Callback] = (),
     checkpoint: Checkpoint | None = None,
     alone: AbstractContextManager[object] | None = None,
+    progress: Progress = silent,
 ) -> Iterator[list[Context]]:
     """Train stacks of tasks and yield the contexts of each stack as soon as it is trained.
+
+    Where the model has an encoder without a context, its features are computed first, and its head is trained on them.
 
     Args:
         starts: for every group the contexts its tasks start from; None for the model's initial one.
         engine: where the work runs; by default in this process.
         checkpoint: where a long group is saved and resumed; for one group only.
         alone: held while the model is copied or called, where other threads call it too.
+        progress: shows the computation of features.
     """
     alone = alone or nullcontext()
     with alone:  # a prediction in another thread has its context inside the model at this moment
         copy = replica(model)
     made_by = fingerprint(model)
     begins = starts if starts is not None else [None] * len(groups)
+    ready = [[encoded_task(copy, task, progress=progress)[1] for task in group] for group in groups]
+    trained = copy.head if isinstance(copy, EncodedNetwork) else copy
     work = [
-        Training(copy, group, recipe, seed, start, device, checkpoint)
-        for group, start in zip(groups, begins, strict=True)
+        Training(trained, group, recipe, seed, start, device, checkpoint)
+        for group, start in zip(ready, begins, strict=True)
     ]
     for position, learned in (engine or LocalEngine()).run(work, callbacks=callbacks):
         with alone:
-            pairs = zip(groups[position], learned, strict=True)
-            contexts = [make_context(task, one, model, made_by) for task, one in pairs]
+            every = zip(groups[position], ready[position], learned, strict=True)
+            contexts = [make_context(task, one, model, made_by, features=rows) for task, rows, one in every]
         yield contexts
 
 
-def make_context(task: PreparedTask, learned: Learned, model: nn.Module, made_by: str) -> Context:
+def make_context(
+    task: PreparedTask, learned: Learned, model: nn.Module, made_by: str, *, features: PreparedTask | None = None
+) -> Context:
     """A task's context, with what task inference needs and its accuracy, both measured on a sample of its rows.
 
-    The sample is of the validation rows where there are any.
+    The sample is of the validation rows where there are any. `features` is the task as the head of an `EncodedNetwork`
+    learned it, so that the sample need not be encoded again.
     """
-    sample = spread(task.rows if task.validation is None else task.validation, SAMPLE)
-    logits = predict_logits(model, learned.tensors, sample, classes=task.classes)
+    rows = task.rows if task.validation is None else task.validation
+    sample = spread(rows, SAMPLE)
+    network, measured = model, sample
+    if isinstance(model, EncodedNetwork):
+        if features is None:
+            network, measured = encoded(model, sample)
+        else:
+            computed = features.rows if features.validation is None else features.validation
+            network, measured = model.head, computed.select(sample_positions(len(rows), SAMPLE))
+    logits = predict_logits(network, learned.tensors, measured, classes=task.classes)
     right = round(100 * accuracy(logits, sample.labels(slice(None))), 2)
     info = replace(
         task.info,
@@ -132,4 +153,9 @@ def make_context(task: PreparedTask, learned: Learned, model: nn.Module, made_by
 
 def spread(rows: Rows, count: int) -> Rows:
     """At most `count` rows spread evenly over all: rows sorted by class begin with one class only."""
-    return rows.select(torch.arange(0, len(rows), max(1, len(rows) // count))[:count])
+    return rows.select(sample_positions(len(rows), count))
+
+
+def sample_positions(rows: int, count: int) -> Tensor:
+    """Positions of at most `count` rows spread evenly over all."""
+    return torch.arange(0, rows, max(1, rows // count))[:count]

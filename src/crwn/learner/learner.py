@@ -146,8 +146,9 @@ class Learner(Closing):
             check_free([task], self.bank, hint="resume=True continues it, replace=True starts over")
         known = self.bank.get(task) if resume else None
         return prepare_task(
-            task, x, y, shape=self.input_shape, outputs=self.outputs, seed=self.seed, known=known, **data
-        )
+            task, x, y, shape=self.input_shape, outputs=self.outputs, seed=self.seed, known=known,
+            byte_scaling=network_of(self.model).byte_scaling, **data,
+        )  # fmt: skip
 
     def learn_prepared(
         self,
@@ -179,8 +180,7 @@ class Learner(Closing):
     ) -> list[Context]:
         """Learn several tasks in one go, `{name: (x, y)}`: the same contexts as one after another, in less time.
 
-        Tasks with equally many rows are stacked; every finished stack is stored at once, so an interruption loses
-        only what was under way.
+        Tasks with equally many rows are stacked; an interruption loses only the stack that was under way.
         """
         pairs = {name: rows_and_labels(data, f'task "{name}"') for name, data in tasks.items()}
         made = [self.prepare(name, x, y, validation=validation, replace=replace) for name, (x, y) in pairs.items()]

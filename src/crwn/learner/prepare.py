@@ -39,6 +39,7 @@ def prepare_task(
     seed: int = 0,
     known: Context | None = None,
     info: Mapping[str, Any] | None = None,
+    byte_scaling: Scaling | None = None,
 ) -> PreparedTask:
     """Check one task's data and make it ready to be trained.
 
@@ -49,6 +50,7 @@ def prepare_task(
         validation: a share of the rows, or data; see `Learner.learn`.
         known: the context of a task that is resumed: its classes, scaling and the user's facts are taken from it.
         info: the user's facts for the context.
+        byte_scaling: the scaling of uint8 rows; None to measure it.
     """
     check_name(task)
     if (given := encodable(x)) is not None:
@@ -72,7 +74,8 @@ def prepare_task(
             raise DataError(f"{len(tensor)} rows but {len(labels)} labels: there must be one for each row")
         if not len(tensor):
             raise DataError(f'task "{task}" has no rows: learning needs at least one')
-        scaling = known.info.scaling if known else measure_scaling(tensor)
+        usual = byte_scaling if tensor.dtype == torch.uint8 else None
+        scaling = known.info.scaling if known else usual or measure_scaling(tensor)
         weight = None if sample_weight is None else _weights(sample_weight, len(tensor))
         prepare = Standardize(scaling)
         ready = Rows(tensor, inputs.indices(labels, classes, task), prepare=prepare, weight=weight)

@@ -1,4 +1,4 @@
-"""A progress bar over the training of many groups of tasks."""
+"""A progress bar over the computation of features and the training of many groups of tasks."""
 
 from __future__ import annotations
 
@@ -6,39 +6,51 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from crwn.data.progress import Progress as Encoding
+from crwn.data.progress import silent
 from crwn.training.loop import Callback, Step
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
 
 @contextmanager
-def progress_bar(groups: Sequence[Sequence[PreparedTask]], recipe: Recipe, *, shown: bool) -> Iterator[Callback]:
-    """A callback that shows one bar over all groups on stderr, with rate and time left."""
+def progress_bar(
+    groups: Sequence[Sequence[PreparedTask]], recipe: Recipe, *, shown: bool
+) -> Iterator[tuple[Callback, Encoding]]:
+    """Two callbacks that show one bar each on stderr: of training steps, with rate and time left, and of features."""
     if not shown or not sys.stderr.isatty():
-        yield lambda _: None
+        yield (lambda _: None), silent
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        TextColumn("{task.completed}/{task.total} batches, {task.fields[rate]} ms each, loss {task.fields[loss]}"),
+        TextColumn("{task.completed:.0f}/{task.total} {task.fields[facts]}"),
         TimeRemainingColumn(),
     )
     total = sum(len(group) * recipe.steps(len(group[0].rows)) for group in groups)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        shown_task = bar.add_task("learning", total=total, loss="", rate="")
+        training = bar.add_task("learning", total=total, facts="batches")
+        encodings: list[TaskID] = []
 
         def show(step: Step) -> None:
+            if step.step == 1:  # the length of training depends on how many copies of a row are learned
+                bar.update(training, total=max(total, step.steps * sum(len(group) for group in groups)))
             if step.step % 10 == 0 or step.step == step.steps:
                 speed = bar.tasks[0].speed
+                each = f", {1000 / speed:.1f} ms each" if speed else ""
                 bar.update(
-                    shown_task,
+                    training,
                     description=step.names[0] if len(step.names) == 1 else f"{len(step.names)} tasks",
-                    loss=f"{float(step.losses.mean()):.3f}",
-                    rate=f"{1000 / speed:.1f}" if speed else "",
+                    facts=f"batches{each}, loss {float(step.losses.mean()):.3f}",
                 )
-            bar.advance(shown_task, len(step.names))
+            bar.advance(training, len(step.names))
 
-        yield show
+        def encoding(what: str, done: int, of: int | None) -> None:
+            if not encodings:
+                encodings.append(bar.add_task(what, total=of, facts="images"))
+            bar.update(encodings[0], completed=done, total=of, visible=done != of)
+
+        yield show, encoding

@@ -17,6 +17,7 @@ from crwn.data.standardize import NO_SCALING, stack_scalings, standardize_per_ta
 from crwn.errors import ConfigError, DataError, TaskError
 from crwn.models.tied import functional_call_tied
 from crwn.models.vectorize import stacked
+from crwn.training.features import encoded_stack
 
 Method = Literal["auto", "exhaustive", "sketch", "one-shot"]
 METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
@@ -139,7 +140,8 @@ def rank_tasks(
         loud = (scaled.flatten(1).square().mean(dim=1).sqrt() / 1.5).clamp_min(1.0)
         measured = (scaling != torch.tensor([[0.0], [1.0]])).flatten(1).any(dim=1)
         scaled = scaled / torch.where(measured, loud, 1.0).view(len(some), *[1] * x.ndim)
-        entropies = task_entropies(model, tensors, scaled, [len(facts[name].classes) for name in some])
+        network, ready = encoded_stack(model, scaled, scaling)
+        entropies = task_entropies(network, tensors, ready, [len(facts[name].classes) for name in some])
         sketches = [facts[name].info.sketch for name in some]
         far = distances(x, sketches, scaling).tolist()
         values = entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist()

@@ -19,6 +19,7 @@ from crwn.learner.fit import SAMPLE, Start, fit, spread
 from crwn.learner.progress import progress_bar
 from crwn.training.engines import Engine, make_engine
 from crwn.training.evaluation import predict_logits
+from crwn.training.features import encoded
 from crwn.training.loop import Callbacks
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
@@ -60,7 +61,7 @@ class Trainer:
 
     def best_start(self, rows: Rows) -> str | None:
         """The task whose context predicts these labelled rows with the lowest loss; None where no task can."""
-        sample = spread(rows, SAMPLE)
+        network, sample = encoded(self.model, spread(rows, SAMPLE))
         labels = sample.labels(slice(None))
         losses = {}
         for name in self.resident.bank.names():
@@ -70,7 +71,7 @@ class Trainer:
                 continue
             context = {key: value[0] for key, value in tensors.items()}
             with self.busy:
-                logits = predict_logits(self.model, context, sample, classes=classes)
+                logits = predict_logits(network, context, sample, classes=classes)
             losses[name] = float(F.cross_entropy(logits, labels))
         return min(losses, key=losses.__getitem__) if losses else None
 
@@ -95,7 +96,7 @@ class Trainer:
             engine: where groups are trained: "local", "processes", "ray", or an engine.
         """
         contexts: list[Context] = []
-        with progress_bar(groups, recipe, shown=progress) as show:
+        with progress_bar(groups, recipe, shown=progress) as (show, encoding):
             for group in fit(
                 self.model,
                 groups,
@@ -106,6 +107,7 @@ class Trainer:
                 device=self.device,
                 callbacks=[*callbacks, show],
                 alone=self.busy,
+                progress=encoding,
             ):
                 self.resident.bank.put_many(group, replace=replace)
                 for context in group:

@@ -6,14 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pydantic import BaseModel
+from torch import Tensor
 
 from crwn.contexts import Context
+from crwn.data.dataset import Rows
 from crwn.layers import context_tensors
 from crwn.learner.fit import fit, make_context
 from crwn.methods.independent import Independent, prepared
 from crwn.models import fingerprint
 from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
+from crwn.training.evaluation import predict_logits
+from crwn.training.features import encoded
 from crwn.training.loop import Callbacks, Learned
 from crwn.training.recipe import Recipe
 
@@ -31,10 +35,21 @@ class Contextual(Independent):
         group = [prepared(task) for task in tasks]
         starts = [[self.start(task) for task in tasks]]
         for contexts in fit(
-            self.model, [group], recipe, seed=self.seed, starts=starts, callbacks=callbacks, checkpoint=checkpoint
+            self.model,
+            [group],
+            recipe,
+            seed=self.seed,
+            starts=starts,
+            callbacks=callbacks,
+            checkpoint=checkpoint,
+            progress=self.progress,
         ):
             for context in contexts:
                 self._keep(context)
+
+    def logits(self, task: Task, rows: Rows) -> Tensor:
+        network, ready = encoded(self.model, rows, progress=self.progress)
+        return predict_logits(network, self.context(task), ready, classes=len(task.classes))
 
     def store(self, task: Task, learned: Learned) -> None:
         self._keep(make_context(prepared(task), learned, self.model, fingerprint(self.model)))

@@ -7,24 +7,31 @@ from typing import Literal, cast
 from pydantic import Field
 from torch import nn
 
+from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
 from crwn.methods.contextual import Contextual
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
-from crwn.methods.sizes import flat_features, multiple
-from crwn.models import FlyNet
+from crwn.methods.sizes import flat_features, has_images, multiple
+from crwn.models import FlyNet, ImageFlyNet
+from crwn.models.image_flynet import filters_for
 from crwn.scenarios import Scenario
-from crwn.training.recipe import Recipe
+from crwn.training.recipe import Recipe, image_recipe, make_recipe
 from crwn.training.stacking import stack_size
+
+IMAGE_EPOCHS = 40  # over features that are computed once: the paper's 250 epochs are for convolutional networks
 
 
 class FlyNetMethod(Contextual):
-    """`h = relu(E x - gamma * mean(E x))`, `y = alpha * (R ⊙ v) h`: a task learns v and alpha of the decoder."""
+    """`h = relu(E x - gamma * mean(E x))`, `y = alpha * (R ⊙ v) h`: a task learns v and alpha of the decoder.
+
+    Images have frozen filters in the place of E (`ImageFlyNet`), and sizes by the number of learned parameters.
+    """
 
     name = "flynet"
-    sizes = ("10d", "20d", "30d", "40d")
+    sizes = ("10d", "20d", "30d", "40d", "5k", "10k", "20k", "30k")
 
     class Options(method.Options):
         modulation: Literal["both", "local", "global"] = "both"
@@ -40,7 +47,7 @@ class FlyNetMethod(Contextual):
 
     @classmethod
     def default_size(cls, scenario: Scenario) -> str:
-        return "10d"
+        return "5k" if has_images(scenario) else "10d"
 
     @property
     def hidden(self) -> int:
@@ -48,6 +55,8 @@ class FlyNetMethod(Contextual):
 
     def network(self) -> nn.Module:
         options = self.settings
+        if has_images(self.scenario):
+            return self._image_network()
         return FlyNet(
             flat_features(self.scenario, method=self.name),
             self.hidden,
@@ -61,12 +70,33 @@ class FlyNetMethod(Contextual):
             constant=options.constant,
         )
 
+    def _image_network(self) -> nn.Module:
+        options = self.settings
+        given = options.model_fields_set & {"inputs_per_node", "gamma"}
+        if given:
+            raise ConfigError(f"{', '.join(sorted(given))}: for flat rows only; images are encoded by frozen filters")
+        return ImageFlyNet(
+            self.scenario.input_shape,
+            self.scenario.num_classes,
+            seed=self.seed,
+            filters=filters_for(self.size),
+            modulation=options.modulation,
+            start=options.start,
+            start_scale=options.start_scale,
+        )
+
     def recipe(self, **overrides: object) -> Recipe:
+        if has_images(self.scenario):
+            if overrides.get("batches") is None and overrides.get("epochs") is None:
+                overrides["epochs"] = IMAGE_EPOCHS
+            settings = image_recipe() | {"compile": False}
+            settings |= {name: value for name, value in overrides.items() if value is not None}
+            return make_recipe(**settings)
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)
 
     @property
     def stack_size(self) -> int:
-        return stack_size(self.hidden)
+        return 1 if has_images(self.scenario) else stack_size(self.hidden)
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)

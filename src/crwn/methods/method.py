@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from crwn.contexts import Context
 from crwn.data.dataset import Rows
+from crwn.data.progress import Progress, silent
 from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
@@ -54,6 +55,7 @@ class Method(ABC):
     joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting is not defined
     Options: ClassVar[type[Options]] = Options
     model: nn.Module  # of a method that learns contexts
+    progress: Progress = staticmethod(silent)  # receives the progress of work other than training steps
     sizes: ClassVar[tuple[str, ...]] = ()  # the usual ones, for messages; others of the same form may be accepted
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:

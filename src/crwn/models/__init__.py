@@ -5,7 +5,9 @@ what it can do. May import: `layers`, `errors`.
 """
 
 from crwn.models.custom import CustomModule, network_of
+from crwn.models.encoded import EncodedNetwork
 from crwn.models.flynet import FlyNet
+from crwn.models.image_flynet import ImageFlyNet
 from crwn.models.network import Capabilities, Network
 from crwn.models.neuromodnet import NeuroModNet, best_structure
 from crwn.models.registry import MODELS, build, describe, fingerprint
@@ -15,7 +17,9 @@ __all__ = [
     "MODELS",
     "Capabilities",
     "CustomModule",
+    "EncodedNetwork",
     "FlyNet",
+    "ImageFlyNet",
     "Network",
     "NeuroModNet",
     "NeuroModResNet",

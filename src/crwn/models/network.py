@@ -44,6 +44,10 @@ class Capabilities(Protocol):
         """The learning rate to use with Adam where the caller gives none."""
 
     @property
+    def byte_scaling(self) -> tuple[float, float] | None:
+        """Mean and deviation that uint8 rows are standardized with; None where every task measures its own."""
+
+    @property
     def rowwise(self) -> bool:
         """Whether every row of a batch may have a context of its own, by broadcasting alone."""
 
@@ -89,6 +93,7 @@ class Network(nn.Module):
     """
 
     kind: ClassVar[str]
+    byte_scaling: ClassVar[tuple[float, float] | None] = None
     rowwise: ClassVar[bool] = False
     pure: ClassVar[bool] = True
     rebuildable: ClassVar[bool] = True

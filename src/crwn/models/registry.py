@@ -11,11 +11,12 @@ from torch import nn
 from crwn.errors import ModelError
 from crwn.models.custom import network_of
 from crwn.models.flynet import FlyNet
+from crwn.models.image_flynet import ImageFlyNet
 from crwn.models.network import Network
 from crwn.models.neuromodnet import NeuroModNet
 from crwn.models.resnet import NeuroModResNet
 
-MODELS: dict[str, type[Network]] = {model.kind: model for model in (NeuroModNet, FlyNet, NeuroModResNet)}
+MODELS: dict[str, type[Network]] = {model.kind: model for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet)}
 
 
 @runtime_checkable

@@ -15,12 +15,14 @@ MARK = "_trained_weights"  # on a module: names of its buffers that hold trained
 @torch.no_grad()
 def set_trained(model: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy trained values over frozen weights; the model's fingerprint then depends on the values."""
-    for name, value in weights.items():
+    seen: dict[str, str] = {}  # of modules with several trained buffers, the digest of those before
+    for name, value in sorted(weights.items()):
         owner, _, buffer = name.rpartition(".")
         module: Any = model.get_submodule(owner)
         module.get_buffer(buffer).copy_(value)
         data = value.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
-        module.fingerprint = hashlib.sha256(f"trained:{tuple(value.shape)}:".encode() + data).hexdigest()
+        before = f"{seen.get(owner, '')}trained:{tuple(value.shape)}:"
+        module.fingerprint = seen[owner] = hashlib.sha256(before.encode() + data).hexdigest()
         setattr(module, MARK, sorted({*_names(module), buffer}))
 
 

@@ -122,7 +122,7 @@ def train(
         if step == first and converted(model):
             try_out(replica(model).to(device), batch.x[0][:TRY_OUT_ROWS])
 
-        losses = _losses(forward(tensors, batch.x, step), batch, tasks)
+        losses = _losses(forward(tensors, batch.x, step), batch, tasks, recipe.label_smoothing)
         loss = losses.sum() if extra_loss is None else losses.sum() + extra_loss(trained, tensors, step)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -209,9 +209,9 @@ def _batches(
         )
 
 
-def _losses(logits: Tensor, batch: Batch, tasks: Sequence[PreparedTask]) -> Tensor:
+def _losses(logits: Tensor, batch: Batch, tasks: Sequence[PreparedTask], smoothing: float) -> Tensor:
     mask = class_mask([task.classes for task in tasks], logits.shape[-1], batch.y.device)
-    return task_losses(logits.float(), batch.y, mask, batch.weight)
+    return task_losses(logits.float(), batch.y, mask, batch.weight, smoothing=smoothing)
 
 
 def _check_module(model: nn.Module, trained: nn.Module) -> None:

@@ -31,6 +31,7 @@ class Recipe(BaseModel):
     epochs: int | None = Field(None, ge=1)
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
+    label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target spread evenly over all classes")
     compile: bool = Field(False, description="use torch.compile: pays for long tasks of convolutional networks")
     patience: int = Field(5, ge=1, description="checks without a better validation loss before a task stops")
     check_every: int | None = Field(
@@ -76,6 +77,11 @@ def best_recipe(*, normed: bool) -> BestRecipe:
     if normed:
         return {"optimizer": "adam", "rate": 0.03, "schedule": "onecycle"}
     return {"optimizer": "rmsprop", "rate": 0.02, "schedule": "cosine"}
+
+
+def image_recipe() -> dict[str, object]:
+    """How a decoder is trained on features of images: the regularization matters, features outnumber images."""
+    return {"optimizer": "adam", "rate": 0.02, "schedule": "cosine", "weight_decay": 1e-3, "label_smoothing": 0.1}
 
 
 def make_recipe(**settings: Any) -> Recipe:

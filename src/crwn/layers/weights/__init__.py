@@ -1,10 +1,11 @@
-"""Frozen weights made from a seed: dense Gaussian, patches of an image, Hadamard, and the fly's sparse encoder."""
+"""Frozen weights made from a seed: dense, patches of an image, Hadamard, the fly's sparse encoder, image filters."""
 
 from __future__ import annotations
 
 from crwn.errors import ConfigError
 from crwn.layers.weights.dense import PATCH_SIDES, Gaussian, Patches
 from crwn.layers.weights.drawing import gaussian, integers, named_generator, uniform
+from crwn.layers.weights.filters import FilterBank
 from crwn.layers.weights.frozen import FrozenWeights
 from crwn.layers.weights.hadamard import Hadamard, hadamard_matrix
 from crwn.layers.weights.sparse import SparseBinary
@@ -14,6 +15,7 @@ KINDS = ("gaussian", "hadamard", "patches")
 __all__ = [
     "KINDS",
     "PATCH_SIDES",
+    "FilterBank",
     "FrozenWeights",
     "Gaussian",
     "Hadamard",

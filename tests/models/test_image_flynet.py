@@ -1,0 +1,166 @@
+"""ImageFlyNet: its formula patch by patch, sizes, copies, stacks, filters from images, and what it refuses."""
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, vmap
+
+from crwn import ImageFlyNet
+from crwn.errors import ConfigError, DataError
+from crwn.layers import context_tensors, learned_parameters
+from crwn.layers.weights.filters import CONTRAST
+from crwn.models import build, describe, fingerprint
+from crwn.models.image_flynet import SIZES, filters_for
+from crwn.models.trained import trained_weights
+
+
+def images(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
+
+
+def test_features_are_the_formula_patch_by_patch() -> None:
+    model = ImageFlyNet((3, 11, 13), 4, seed=3, filters=16, sides=(4,), grid=2, threshold=0.7, stride=2)
+    x = images(2, 3, 11, 13)
+    encoder = model.encoder
+    kernel = encoder.banks[0].get_buffer("weight").double().numpy()  # [4 * 4 * 3, filters], channels innermost
+    down, across = encoder.places(4)
+    assert (down, across) == (4, 5)
+    y = np.zeros((2, down, across, 16))
+    for n in range(2):
+        for i in range(down):
+            for j in range(across):
+                patch = x[n, :, 2 * i : 2 * i + 4, 2 * j : 2 * j + 4].double().numpy()
+                normed = (patch - patch.mean()) / np.sqrt(patch.var() + CONTRAST)
+                y[n, i, j] = np.moveaxis(normed, 0, -1).reshape(-1) @ kernel
+    parts = []
+    for sign in (1, -1):
+        over = np.maximum(sign * y - 0.7, 0)
+        # 5 places across make cells of 3 places that share the middle one, as adaptive pooling divides them.
+        cells = [over[:, a : a + 2, b : b + 3].mean(axis=(1, 2)) for a in (0, 2) for b in (0, 2)]
+        parts.append(np.stack(cells, axis=1))
+    averages = np.stack(parts, axis=1).reshape(2, -1)
+    expected = (averages - encoder.centre.numpy()) * encoder.scale.numpy()
+    assert np.allclose(model.encode(x).numpy(), expected, atol=1e-4)
+    assert np.allclose(encoder.plain(x).numpy(), expected, atol=1e-4)
+    logits = (
+        expected
+        @ (model.decoder.alpha.item() * model.decoder.frozen.dense().numpy() * model.decoder.v.detach().numpy()).T
+    )
+    assert np.allclose(model(x).detach().numpy(), logits, atol=1e-3)
+
+
+@pytest.mark.parametrize(("size", "filters"), [("5k", 272), ("10k", 544), ("20k", 1104), ("30k", 1664)])
+def test_sizes_are_at_most_the_learned_parameters_they_name(size: str, filters: int) -> None:
+    assert filters_for(size) == filters
+    assert 0.97 * SIZES[size] < 2 * 9 * filters + 1 <= SIZES[size]
+
+
+def test_a_task_learns_one_number_per_feature_and_alpha() -> None:
+    model = ImageFlyNet((1, 12, 12), 3, seed=0, filters=16)
+    assert learned_parameters(model) == 16 * 2 * 9 + 1
+    assert [name for name, _ in model.named_parameters()] == ["decoder.v", "decoder.alpha"]
+    assert list(model.state_dict()) == ["decoder.v", "decoder.alpha"]  # no filter is stored
+
+
+@pytest.mark.parametrize("shape", [(1, 8, 8), (3, 20, 33), (3, 100, 60), (4, 12, 12)])
+def test_any_size_and_number_of_channels(shape: tuple[int, int, int]) -> None:
+    model = ImageFlyNet(shape, 2, seed=0, filters=18, sides=(4, 6))
+    x = images(3, *shape)
+    features = model.encode(x)
+    assert features.shape == (3, 18 * 2 * 9)
+    assert torch.allclose(features, model.encoder.plain(x), atol=1e-4)
+
+
+def test_the_same_seed_makes_the_same_network_and_another_seed_another() -> None:
+    model = ImageFlyNet((3, 12, 12), 2, seed=5, filters=16)
+    again = build(describe(model))
+    x = images(4, 3, 12, 12)
+    assert fingerprint(again) == fingerprint(model)
+    assert torch.equal(again(x), model(x))
+    other = ImageFlyNet((3, 12, 12), 2, seed=6, filters=16)
+    assert other.encoder_fingerprint != model.encoder_fingerprint
+    assert not torch.allclose(other.encode(x), model.encode(x))
+
+
+def test_features_of_an_image_depend_neither_on_brightness_nor_on_the_batch() -> None:
+    model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=32)
+    x = images(40, 3, 16, 16)
+    together = model.encode(x)
+    assert torch.allclose(together[7:9], model.encode(x[7:9]), atol=1e-5)
+    assert torch.allclose(together, model.encode(x + 3.0), atol=1e-3)
+
+
+def test_constant_images_have_features_of_nothing() -> None:
+    model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=32)
+    flat = model.encode(torch.full((1, 3, 16, 16), 0.7))
+    assert torch.isfinite(flat).all()
+    assert torch.allclose(flat, -(model.encoder.centre * model.encoder.scale)[None], atol=1e-3)
+
+
+def test_mirrored_copies_and_mirrored_predictions() -> None:
+    plain = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16)
+    both = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16, mirror_predictions=True)
+    x = images(3, 3, 16, 16)
+    mirrored = x.flip(-1)
+    assert plain.copies == 2
+    assert torch.equal(plain.encode_copy(x, 1), plain.encode(mirrored))
+    assert torch.allclose(both.encode(x), (plain.encode(x) + plain.encode(mirrored)) / 2, atol=1e-5)
+    assert torch.allclose(both.encode(x), both.encode(mirrored), atol=1e-5)
+    assert both.encoder_fingerprint != plain.encoder_fingerprint
+
+
+def test_stacked_contexts_rows_of_mixed_contexts_and_the_head_agree() -> None:
+    model = ImageFlyNet((3, 12, 12), 4, seed=0, filters=16)
+    random = torch.Generator().manual_seed(0)
+    stack = {k: torch.randn(3, *t.shape, generator=random) for k, t in context_tensors(model).items()}
+    x = torch.randn(3, 5, 3, 12, 12, generator=random)
+    together = vmap(lambda tensors, rows: functional_call(model, tensors, (rows,)))(stack, x)
+    mixed = model.forward_rows(stack, x[:, 0])
+    for k in range(3):
+        own = {name: value[k] for name, value in stack.items()}
+        alone = functional_call(model, own, (x[k],))
+        assert torch.allclose(together[k], alone, atol=1e-3)
+        assert torch.allclose(mixed[k], alone[0], atol=1e-3)
+        assert torch.allclose(model.head.call_with_context(own, model.encode(x[k])), alone, atol=1e-3)
+    assert list(context_tensors(model.head)) == list(context_tensors(model))
+
+
+def test_filters_from_images_are_kept_and_change_the_fingerprint() -> None:
+    model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16)
+    before, x = fingerprint(model), images(2, 3, 16, 16)
+    assert not trained_weights(model)
+    pictures = np.random.default_rng(0).integers(0, 256, size=(30, 3, 16, 16), dtype=np.uint8)
+    model.learn_filters(pictures)
+    assert fingerprint(model) != before
+    assert sorted(trained_weights(model)) == ["encoder.banks.0.weight", "encoder.centre", "encoder.scale"]
+    assert torch.allclose(model.encode(x), model.encoder.plain(x), atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"input_shape": (3, 7, 32)},
+            "images of 7 x 32 pixels are too small for filters of 6 and a grid of 3: they need 8 x 8",
+        ),
+        ({"input_shape": (32, 32)}, r"\(channels, height, width\), got \(32, 32\)"),
+        ({"size": "7k"}, 'no size "7k" for images: choose one of 5k, 10k, 20k, 30k'),
+        ({"size": "5k", "filters": 32}, r"both size \(5k\) and filters \(32\)"),
+        ({"filters": 0}, "filters must be at least 1, got 0"),
+        ({"sides": ()}, r"sides of filters must be at least 2 pixels, got \(\)"),
+    ],
+)
+def test_impossible_settings(arguments: dict[str, object], message: str) -> None:
+    settings: dict[str, object] = {"input_shape": (3, 32, 32), **arguments}
+    with pytest.raises(ConfigError, match=message):
+        ImageFlyNet(classes=5, seed=0, **settings)  # type: ignore[arg-type]
+
+
+def test_images_of_another_shape_and_useless_pictures_are_refused() -> None:
+    model = ImageFlyNet((3, 12, 12), 2, seed=0, filters=16)
+    with pytest.raises(DataError, match=r"images have shape \(1, 12, 12\), this model takes \(3, 12, 12\)"):
+        model(torch.zeros(1, 1, 12, 12))
+    with pytest.raises(DataError, match="all of one value or not finite"):
+        model.learn_filters(np.zeros((3, 3, 12, 12), dtype=np.uint8))
+    with pytest.raises(DataError, match=r"shape \(2, 1, 12, 12\), expected \[n, 3, h, w\]"):
+        model.learn_filters(np.zeros((2, 1, 12, 12), dtype=np.uint8))
