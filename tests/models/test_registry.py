@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from crwn import FlyNet, NeuroModNet
+from crwn import FlyNet, ImageFlyNet, NeuroModNet
 from crwn.errors import ConfigError, ModelError
 from crwn.layers import context_tensors
 from crwn.models import MODELS, Network, NeuroModResNet, build, describe, fingerprint
@@ -17,6 +17,7 @@ NETWORKS = [
     NeuroModNet(12, (16, 8), 4, seed=5, weights="hadamard", activation="gelu", start_scale=2.0),
     NeuroModNet(12, (), 4, seed=5, modulation="local"),
     FlyNet(12, 30, 4, seed=5, inputs_per_node=3, gamma=0.5, modulation="global"),
+    ImageFlyNet((3, 12, 10), 3, seed=5, filters=16, sides=(4, 5), grid=2, threshold=0.5, root=True, mirror=False),
     NeuroModResNet(width=2, classes=3, seed=5),
 ]
 
