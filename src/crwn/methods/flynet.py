@@ -72,7 +72,7 @@ class FlyNetMethod(Contextual):
 
     def _image_network(self) -> nn.Module:
         options = self.settings
-        given = options.model_fields_set & {"inputs_per_node", "gamma"}
+        given = options.model_fields_set & {"inputs_per_node", "gamma", "constant"}
         if given:
             raise ConfigError(f"{', '.join(sorted(given))}: for flat rows only; images are encoded by frozen filters")
         return ImageFlyNet(

@@ -43,7 +43,7 @@ def build(description: dict[str, Any]) -> Network:
     kind, config = description.get("kind"), description.get("config")
     if kind not in MODELS or not isinstance(config, dict):
         raise ModelError(f'unknown kind of network "{kind}": choose one of {", ".join(MODELS)}')
-    if kind != NeuroModResNet.kind:  # descriptions without it are of networks without a constant input
+    if kind in (NeuroModNet.kind, FlyNet.kind):  # descriptions without it are of networks without a constant input
         config = {"constant": False} | config
     try:
         return MODELS[kind](**config)
