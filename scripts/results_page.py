@@ -11,7 +11,8 @@ from pathlib import Path
 
 from crwn._utils import write_whole
 from crwn.experiments.folder import RunFolder
-from crwn.experiments.suite import SUITES, Filled, fill_best, load_suite
+from crwn.experiments.suite import SUITES, fill_best, load_suite
+from crwn.report.agreement import agreement_table, agreement_text
 from crwn.report.figures import draw_all
 from crwn.report.pretrained import comparison
 from crwn.report.schedules import equal_schedules
@@ -50,14 +51,24 @@ def write_page(records: Path, page: Path, *, tables: Path | None = None) -> None
         "ratios measured in one run, on the page about performance.",
         _machines(records),
     ]
-    for name in SUITES:
-        suite = load_suite(name)
-        filled = [fill_best(cell, records) for cell in suite.cells()]
+    suites = [load_suite(name) for name in SUITES]
+    every = {suite.name: [fill_best(cell, records) for cell in suite.cells()] for suite in suites}
+    parts += [
+        "## How much of the paper is repeated",
+        agreement_table({suite.title: every[suite.name] for suite in suites}).markdown(),
+        "Counted are the cells that the paper prints, each once: rows of ours beside them (Hadamard weights, joint "
+        "training, tuned recipes) are not. Full length is all tasks and all batches or epochs. A result above the "
+        "paper's by more than half a point is a difference like one below.",
+    ]
+    for suite in suites:
+        name, filled = suite.name, every[suite.name]
         parts.append(suite_text(suite, filled).rstrip())
-        parts.append(_differences(filled))
+        parts.append(agreement_text(filled))
         parts.append(comparison(filled))
         if suite.costs_per_column:
-            parts += [equal_schedules(records, column.scenario) for column in suite.column]
+            for column in suite.column:
+                if equal := equal_schedules(records, column.scenario):
+                    parts += [equal, column.note]
         write_whole(tables / f"{name}.csv", as_csv(filled).encode())
         write_whole(tables / f"{name}.tex", suite_latex(suite, filled).encode())
     parts += sorted(note.read_text().rstrip() for note in records.glob("notes/*.md"))
@@ -70,25 +81,6 @@ def write_page(records: Path, page: Path, *, tables: Path | None = None) -> None
             parts.append(f"![{words}](figures/{path.name})\n\n{words} ([SVG](figures/{path.stem}.svg))")
     page.parent.mkdir(parents=True, exist_ok=True)
     write_whole(page, ("\n\n".join(part for part in parts if part) + "\n").encode())
-
-
-def _differences(filled: list[Filled]) -> str:
-    """Return how many of the cells that follow the paper's protocol agree with it, as a sentence."""
-    whole = [cell for cell in filled if cell.difference is not None and not cell.unusual]
-    if not whole:
-        return ""
-    low = [cell for cell in whole if (cell.difference or 0.0) < -0.5]
-    text = f"{len(whole) - len(low)} of the {len(whole)} cells run at full length are within 0.5 points or above."
-    if low:
-        text += f" Below: {', '.join(_below(cell) for cell in low)}."
-    return text
-
-
-def _below(cell: Filled) -> str:
-    text = f"{cell.cell.row.label} on {cell.cell.column.label} ({cell.difference:+.2f}"
-    if cell.forgetting:
-        text += f"; right after learning {cell.right_after:.2f}"
-    return text + ")"
 
 
 def _machines(records: Path) -> str:

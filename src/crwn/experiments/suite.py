@@ -25,6 +25,7 @@ class _Entry(BaseModel):
 
     label: str
     settings: dict[str, str] = Field(default_factory=dict)
+    note: str = ""
 
 
 class Column(_Entry):
@@ -42,7 +43,6 @@ class Row(_Entry):
     size: str
     paper: str | None = None
     columns: tuple[str, ...] | None = None
-    note: str = ""
 
 
 class Suite(BaseModel):
@@ -120,6 +120,11 @@ class Filled:
             # Less learned, less forgotten, nearer to the first task, which trained the weights, or easier classes.
             return None
         return self.accuracy - paper.accuracy
+
+    @property
+    def full_budget(self) -> bool:
+        """Whether every task was learned for as many batches or epochs as in the paper."""
+        return bool(self.results) and self.results[0].budget == USUAL_BUDGET[self.cell.column.scenario]
 
     @property
     def forgetting(self) -> float | None:

@@ -13,6 +13,7 @@ from typing import Any
 from crwn import __version__
 from crwn._utils import write_whole
 from crwn.errors import ConfigError, MissingExtraError
+from crwn.report.agreement import is_close
 from crwn.report.records import Group, read_groups
 
 SECTIONS = {
@@ -155,8 +156,8 @@ def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
         tiles.append((f"{small.first.bytes_per_task / 1000:,.1f} kB", "smallest task", small_label))
     compared = [group.difference for group in groups if group.difference is not None]
     if compared:
-        close = sum(difference >= -0.5 for difference in compared)
-        tiles.append((f"{close} of {len(compared)}", "match the paper", "within 0.5 points, or above"))
+        close = sum(map(is_close, compared))
+        tiles.append((f"{close} of {len(compared)}", "match the paper", "within 0.5 points, above or below"))
     return tiles
 
 

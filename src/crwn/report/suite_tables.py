@@ -61,7 +61,7 @@ def _costs(suite: Suite, filled: Sequence[Filled], columns: Sequence[Column], *,
             found = _at(filled, row.label, column.key)
             cells += [
                 NOTHING if found is None or found.forgetting is None else f"{found.forgetting:.2f}",
-                _seconds(None if found is None else found.seconds),
+                _own_seconds(found),
             ]
             cells += _times(filled, found) if times else []
         rows.append(cells)
@@ -114,7 +114,7 @@ def suite_text(suite: Suite, filled: Sequence[Filled], *, heading: str = "##") -
     parts = [f"{heading} {suite.title}", suite.about, accuracy_table(suite, filled).markdown()]
     for title, table in cost_tables(suite, filled):
         parts += [f"{title}:", table.markdown()]
-    if notes := [f"- {row.label}: {row.note}" for row in suite.row if row.note]:
+    if notes := [f"- {part.label}: {part.note}" for part in (*suite.column, *suite.row) if part.note]:
         parts.append("\n".join(notes))
     return "\n\n".join(parts) + "\n"
 
@@ -172,7 +172,7 @@ def _reference(filled: Sequence[Filled], found: Filled) -> float | None:
 
 
 def _times(filled: Sequence[Filled], found: Filled | None) -> list[str]:
-    """Return the paper's seconds, and both times as shares of SupSup's."""
+    """Return the paper's seconds where ours are of equally long tasks, and both times as shares of SupSup's."""
     if found is None:
         return [NOTHING] * 3
     base = next((f for f in filled if f.cell.row.method == "supsup" and f.cell.column == found.cell.column), None)
@@ -183,7 +183,15 @@ def _times(filled: Sequence[Filled], found: Filled | None) -> list[str]:
     theirs = NOTHING
     if paper and paper.seconds and paper_base and paper_base.seconds:
         theirs = f"{paper.seconds / paper_base.seconds:.2f}"
-    return [_seconds(paper.seconds if paper else None), ours, theirs]
+    return [_seconds(paper.seconds if paper and found.full_budget else None), ours, theirs]
+
+
+def _own_seconds(found: Filled | None) -> str:
+    """Return our seconds, with the length of a task where it is not the paper's."""
+    if found is None or found.seconds is None:
+        return NOTHING
+    budget = ", ".join(f"{count} {unit}" for unit, count in found.results[0].budget.items())
+    return _seconds(found.seconds) + ("" if found.full_budget else f" ({budget})")
 
 
 def _seconds(value: float | None) -> str:
