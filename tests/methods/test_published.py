@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from crwn.errors import ConfigError
 from crwn.methods import make_method
+from crwn.methods.published import TUNED
 from crwn.scenarios import Scenario
 
 
@@ -46,3 +48,16 @@ def test_only_long_tasks_of_images_are_compiled(stripes: Scenario, mnist_shaped:
     assert method.recipe(batches=3, compile=True).compile
     flat, _ = make_method("neuromodnet", mnist_shaped)
     assert not flat.recipe(batches=1000).compile
+
+
+@pytest.mark.parametrize("name", TUNED)
+def test_the_tuned_recipe_can_be_overridden(name: str, mnist_shaped: Scenario, stripes: Scenario) -> None:
+    method, _ = make_method(name, mnist_shaped, seed=0, settings={"recipe": "best"})
+    found = method.recipe()
+    wanted = {key: value for key, value in TUNED[name].items() if key in type(found).model_fields}
+    assert found.model_dump().items() >= wanted.items()
+    assert method.recipe(rate=0.5).model_dump().items() >= (wanted | {"rate": 0.5}).items()
+    assert make_method(name, mnist_shaped, seed=0)[0].recipe().optimizer == "rmsprop"
+    if name != "flynet":
+        with pytest.raises(ConfigError, match="recipe=best is for flat rows"):
+            make_method(name, stripes, seed=0, settings={"recipe": "best"})[0].recipe()

@@ -1,14 +1,43 @@
-"""The optimizers and rates that the paper trained with, by the kind of scenario."""
+"""The optimizers and rates that the paper trained with, by the kind of scenario, and those of `recipe=best`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
+from pydantic import BaseModel
+
+from crwn.errors import ConfigError
+from crwn.methods import method
 from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario
 from crwn.training.recipe import Recipe, make_recipe
 
 COMPILED_FROM = 500  # batches of a task; compiling takes a minute or two the first time, then seconds
+
+# What the search on held-out training images found (benchmarks/baseline_search.py): nine candidates for each.
+TUNED: dict[str, dict[str, object]] = {
+    "stl": {"optimizer": "adam", "schedule": "onecycle", "rate": 0.003},
+}
+
+
+class TunedOptions(method.Options):
+    """Options of a method that has a tuned recipe."""
+
+    recipe: Literal["paper", "best"] = "paper"
+
+
+def tuned(name: str, options: BaseModel, scenario: Scenario) -> dict[str, object]:
+    """The recipe's fields that `recipe=best` sets for the method of this name; none for the paper's recipe.
+
+    Raises:
+        ConfigError: the inputs are images, where nothing was searched.
+    """
+    if not isinstance(options, TunedOptions) or options.recipe == "paper":
+        return {}
+    if has_images(scenario):
+        raise ConfigError("recipe=best is for flat rows: on images the recipe is the paper's")
+    return dict(TUNED[name])
 
 
 def published_recipe(

@@ -8,7 +8,7 @@ from crwn.layers import learned_numbers
 from crwn.methods.dense import DenseOptions, dense_network
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
-from crwn.methods.published import published_recipe
+from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.training.recipe import Recipe
 
 
@@ -17,13 +17,16 @@ class STL(Independent):
 
     name = "stl"
     sizes = ("256",)
-    Options = DenseOptions
+
+    class Options(DenseOptions, TunedOptions):
+        pass
 
     def network(self) -> nn.Module:
         return dense_network(self.scenario, self.size, seed=self.seed, method=self.name, options=self.options)
 
     def recipe(self, **overrides: object) -> Recipe:
-        return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
+        best = tuned(self.name, self.options, self.scenario)
+        return published_recipe(self.scenario, best | overrides, rate=1e-3, image_rate=1e-3)
 
     @property
     def stack_size(self) -> int:
