@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-EXTRAS := serve,report,ray,postgres,onnx,hub,tensorboard,docs,bench,dev
+EXTRAS := serve,report,ray,postgres,onnx,hub,tensorboard,parquet,search,wandb,docs,bench,dev
 
 .PHONY: install demo test lint bench docs clean
 

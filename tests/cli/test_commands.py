@@ -17,7 +17,20 @@ from processes import receive_ctrl_c
 
 CRWN = Path(sys.executable).with_name("crwn")
 COMMANDS = (
-    *("demo", "run", "reproduce", "report", "learn", "predict", "tasks", "forget", "export", "import-context"),
+    *(
+        "demo",
+        "run",
+        "compare",
+        "search",
+        "reproduce",
+        "report",
+        "learn",
+        "predict",
+        "tasks",
+        "forget",
+        "export",
+        "import-context",
+    ),
     *("atlas", "serve", "bench", "data/list", "data/fetch", "data/import"),
 )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from crwn.errors import ConfigError
 from crwn.experiments import RunConfig, RunResult, run
 from small_runs import SMALL
 
@@ -40,13 +41,16 @@ def test_class_incremental(tmp_path: Path) -> None:
 
 
 def test_measures_without_a_meaning_are_not_made(tmp_path: Path) -> None:
-    small = SMALL | {"matrix": True, "class_incremental": 4}
-    joint = run(RunConfig(method="mtl", size="8", **small), tmp_path / "mtl")
-    assert (joint.matrix, joint.class_incremental) == (None, None)
-    alike = run(RunConfig(method="finetune", size="8", **small), tmp_path / "finetune")
-    assert alike.matrix is not None
-    assert alike.class_incremental is None
-    assert run(RunConfig(method="psp", size="8", **small), tmp_path / "psp").class_incremental is not None
+    assert run(RunConfig(method="mtl", size="8", **SMALL | {"matrix": True}), tmp_path / "mtl").matrix is None
+    grouped = SMALL | {"class_incremental": 4}
+    assert run(RunConfig(method="psp", size="8", **grouped), tmp_path / "psp").class_incremental is not None
+
+
+@pytest.mark.parametrize("method", ["mtl", "finetune", "ewc", "replay"])
+def test_inferring_a_task_is_refused_where_predictions_do_not_depend_on_it(method: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"--class-incremental 4: {method} predicts the same for every task"):
+        run(RunConfig(method=method, size="8", **SMALL | {"class_incremental": 4}), tmp_path / method)
+    assert not (tmp_path / method).exists()
 
 
 @pytest.mark.parametrize("method", ["replay", "finetune", "ewc", "stl"])

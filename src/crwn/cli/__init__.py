@@ -17,6 +17,7 @@ from crwn import __version__
 from crwn.cli import (
     atlas,
     bench,
+    compare,
     data,
     export,
     forget,
@@ -26,6 +27,7 @@ from crwn.cli import (
     report,
     reproduce,
     run,
+    search,
     serve,
     tasks,
 )
@@ -54,7 +56,10 @@ app = typer.Typer(
     epilog="Example: crwn demo. `crwn COMMAND --help` describes a command; `--debug` adds the traceback to an error.",
 )
 # In the order of `crwn --help`; a command has the name of its file.
-for _file in (demo, run, reproduce, report, learn, predict, tasks, forget, export, import_context, atlas, serve, bench):
+for _file in (
+    *(demo, run, compare, search, reproduce, report, learn, predict, tasks, forget, export, import_context),
+    *(atlas, serve, bench),
+):
     app.command(_file.__name__.rpartition(".")[2].replace("_", "-"), epilog=_file.EPILOG)(_file.command)
 app.add_typer(data.app, name="data")
 

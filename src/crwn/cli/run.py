@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,7 +13,7 @@ import typer
 from crwn.cli.options import Address, AsJson, counted
 
 if TYPE_CHECKING:
-    from crwn.experiments import RunResult
+    from crwn.experiments import RunConfig, RunResult
     from crwn.training.loop import Callback
 
 EPILOG = "Example: crwn run rotated-digits neuromodnet --tasks 8"
@@ -65,6 +67,13 @@ def command(
         str, typer.Option(help="Where independent tasks are learned: local, processes (one for each core) or ray.")
     ] = "local",
     address: Address = None,
+    given_method: Annotated[
+        str | None,
+        typer.Option("--method", metavar="FILE.py:CLASS", help="METHOD as an option: also a class in a Python file."),
+    ] = None,
+    wandb: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Log to this project of Weights & Biases.")
+    ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard logs of every tenth step.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all cores.")] = None,
     verify: Annotated[
@@ -95,6 +104,9 @@ def command(
             raise ConfigError(f"--verify repeats a recorded run: leave out the scenario {scenario!r} and the method")
         typer.echo(_verified(verify, tasks, as_json=as_json))
         return
+    if method is not None and given_method is not None:
+        raise ConfigError(f"two methods are given, {method} and --method {given_method}: give one")
+    method = method or given_method
     if scenario is None or method is None:
         raise typer.BadParameter("missing 'METHOD' or 'SCENARIO': give both, or --verify RECORD")
     length = {"tasks": tasks, "batches": batches, "epochs": epochs}
@@ -112,7 +124,11 @@ def command(
                 one = config.model_copy(update={"seed": seed})
                 folder = one.folder(Path("runs")) if out is None else out / f"seed-{seed}"
                 folders.append(folder)
-                results.append(run(one, folder, progress=bars, callbacks=_callbacks(tensorboard, seed)))
+                with _callbacks(one, tensorboard, wandb) as callbacks:
+                    results.append(run(one, folder, progress=bars, callbacks=callbacks))
+                    for tracker in callbacks:
+                        if hasattr(tracker, "result"):
+                            tracker.result(*_outcome(results[-1]))
         except KeyboardInterrupt:
             where = f" in {folders[-1]}" if folders else ""
             raise CRWNError(f"stopped; finished tasks are saved{where}: the same command resumes") from None
@@ -141,12 +157,27 @@ def _verified(record: Path, tasks: int | None, *, as_json: bool) -> str:
     return "\n".join(lines)
 
 
-def _callbacks(tensorboard: Path | None, seed: int) -> list[Callback]:
-    if tensorboard is None:
-        return []
-    from crwn.integrations.tensorboard import TensorBoard
+@contextmanager
+def _callbacks(config: RunConfig, tensorboard: Path | None, wandb: str | None) -> Iterator[list[Callback]]:
+    """The loggers that options ask for, closed at the end of the run."""
+    with ExitStack() as stack:
+        found: list[Callback] = []
+        if tensorboard is not None:
+            from crwn.integrations.tensorboard import TensorBoard
 
-    return [TensorBoard(tensorboard / f"seed-{seed}")]
+            found.append(stack.enter_context(TensorBoard(tensorboard / f"seed-{config.seed}")))
+        if wandb is not None:
+            from crwn.integrations.wandb import WeightsAndBiases
+
+            name = f"{config.scenario_name} {config.label} seed {config.seed}"
+            found.append(stack.enter_context(WeightsAndBiases(wandb, name=name, config=config.identity())))
+        yield found
+
+
+def _outcome(result: RunResult) -> tuple[dict[str, float], dict[str, Any]]:
+    """The accuracy of every task, and the numbers of a finished run that trackers show."""
+    facts = {"average_accuracy", "forgetting", "params_per_task", "bytes_per_task", "seconds_per_task"}
+    return dict(zip(result.tasks, result.accuracy, strict=True)), result.model_dump(include=facts)
 
 
 def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
@@ -183,5 +214,5 @@ def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
             ]
         )
     facts.append(["run folder", ", ".join(whole["run_dirs"])])
-    title = f"{whole['method']} {whole['size']} on {whole['scenario']}, {whole['tasks']} tasks"
+    title = f"{whole['method']} {whole['size']} on {whole['scenario']}, {counted(whole['tasks'], 'task')}"
     return "\n".join([title, "", aligned(head, rows), "", aligned(["", "all tasks"], facts)])

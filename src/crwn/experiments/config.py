@@ -87,9 +87,15 @@ class RunConfig(BaseModel):
         return Path(self.scenario).stem if self.scenario.endswith(".toml") else self.scenario
 
     @property
+    def method_name(self) -> str:
+        """The method's name; of a method in a file (`path/to/mine.py:Mine`), the file's and the class's."""
+        file, sign, kind = self.method.rpartition(":")
+        return f"{Path(file).stem}.{kind}" if sign and file.endswith(".py") else self.method
+
+    @property
     def label(self) -> str:
         """The folder's name: method, size, and everything that is not the default."""
-        parts = [self.method] + ([self.size] if self.size else [])
+        parts = [self.method_name] + ([self.size] if self.size else [])
         if self.tasks is not None and self.tasks != USUAL_TASKS.get(self.scenario):
             parts.append(f"tasks={self.tasks}")
         usual = USUAL_BUDGET.get(self.scenario, {})
@@ -133,7 +139,10 @@ class RunConfig(BaseModel):
             identity["batches"], identity["epochs"] = usual.get("batches"), usual.get("epochs")
         if self.scenario.endswith(".toml"):
             identity["scenario"] = self.scenario_name
-            identity["scenario_sha256"] = _digest(Path(self.scenario))
+            identity["scenario_sha256"] = _digest(Path(self.scenario), "scenario")
+        if self.method_name != self.method:
+            identity["method"] = self.method_name
+            identity["method_sha256"] = _digest(Path(self.method.rpartition(":")[0]), "method")
         return identity
 
 
@@ -174,8 +183,8 @@ def parse_settings(items: Sequence[str]) -> dict[str, str]:
     return settings
 
 
-def _digest(path: Path) -> str:
+def _digest(path: Path, what: str) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
-        raise ConfigError(f"the scenario file {path} cannot be read: give the path of a TOML file") from None
+        raise ConfigError(f"the {what} file {path} cannot be read: give the path of a file that is there") from None

@@ -28,9 +28,7 @@ def final_result(
     progress.evaluating(count, count)
     after = [float(line["accuracy"]) for line in lines]
     inferred = None
-    if config.class_incremental and not method.predictions_depend_on_task:
-        progress.note(f"{method.name} predicts the same for every task: there is no task to infer")
-    elif config.class_incremental:
+    if config.class_incremental:
         inferred = inferred_accuracy(
             method, list(scenario), config.class_incremental, show=lambda i: progress.evaluating(i, count)
         )

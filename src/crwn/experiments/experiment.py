@@ -24,6 +24,7 @@ from crwn.methods import Method, make_method
 from crwn.methods.make import ELSEWHERE
 from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task, make_scenario
+from crwn.scenarios.held_out import held_out
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.loop import Callback, Step
 from crwn.training.recipe import Recipe
@@ -53,17 +54,28 @@ class LearnedTask:
     context: Context | None = None
 
 
-def build(config: RunConfig, *, fetch: Progress = silent) -> Experiment:
-    """Everything a run needs; names, sizes and options that do not exist are refused here."""
+def build(config: RunConfig, *, fetch: Progress = silent, hold_out: float | None = None) -> Experiment:
+    """Everything a run needs; names, sizes and options that do not exist are refused here.
+
+    Args:
+        hold_out: share of the training rows that stands in for the test rows, for choices that are made by accuracy.
+    """
     for name, value in config.settings.items():
         if name in ELSEWHERE:
             raise ConfigError(f"--set {name}={value}: {ELSEWHERE[name].format(value=value)}")
     scenario = make_scenario(config.scenario, seed=config.seed, tasks=config.tasks, progress=fetch)
+    if hold_out is not None:
+        scenario = held_out(scenario, hold_out)
     began = time.perf_counter()
     method, overrides = make_method(
         config.method, scenario, size=config.size, seed=config.seed, settings=config.settings
     )
     method.progress = fetch
+    if config.class_incremental and not method.predictions_depend_on_task:
+        raise ConfigError(
+            f"--class-incremental {config.class_incremental}: {method.name} predicts the same for every task, so there "
+            "is no task to infer: leave the option out"
+        )
     recipe = method.recipe(**overrides, batches=config.batches, epochs=config.epochs)
     return Experiment(config, scenario, method, recipe, time.perf_counter() - began)
 

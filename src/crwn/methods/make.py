@@ -13,6 +13,7 @@ from crwn._utils import first_problem
 from crwn.errors import ConfigError
 from crwn.methods.batche import BatchE
 from crwn.methods.ewc import EWC
+from crwn.methods.file import method_in_file
 from crwn.methods.finetune import Finetune
 from crwn.methods.flynet import FlyNetMethod
 from crwn.methods.method import Method
@@ -53,6 +54,8 @@ def find_method(name: str) -> type[Method]:
     """The class of the method with this name; raises `ConfigError` where there is none or it cannot be loaded."""
     if name in METHODS:
         return METHODS[name]
+    if ".py:" in name:
+        return method_in_file(name)
     registered = _registered()
     if name not in registered:
         raise ConfigError(f'unknown method "{name}"{_choices(name, method_names())}')
