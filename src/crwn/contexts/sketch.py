@@ -81,16 +81,28 @@ def distances(x: Tensor, sketches: Sequence[object], scalings: Tensor) -> Tensor
     """
     found = torch.full((len(sketches),), torch.nan)
     known, means = open_sketches(sketches)
-    if known and x[0].numel() <= MOST_FEATURES:
-        matrix = projection(x[0].numel())
-        mean, own = x.flatten(1).float().mean(dim=0), scalings[known]
-        if own.shape[-1] == 1:  # the same as below, with one product for all tasks
-            scaled = (matrix @ mean - own[:, 0] * matrix.sum(dim=1)) / own[:, 1]
-        else:
-            own = own.repeat_interleave(len(mean) // own.shape[-1], dim=-1)  # an image channel's for all of its pixels
-            scaled = standardize_per_task(mean.expand(len(known), -1), own) @ matrix.T
-        found[known] = (scaled - means).square().sum(dim=1).nan_to_num(torch.inf)
+    if known:
+        found[known] = mean_distances(x, means, scalings[known])
     return found
+
+
+def mean_distances(x: Tensor, means: Tensor, scalings: Tensor) -> Tensor:
+    """Squared distance of the mean of these raw rows from every projected mean `[tasks, SIZE]`; NaN for a mean of NaN.
+
+    Rows that are too large for sketches have no distances: all are NaN.
+    """
+    if x[0].numel() > MOST_FEATURES:
+        return torch.full((len(means),), torch.nan)
+    matrix = projection(x[0].numel())
+    mean = x.flatten(1).float().mean(dim=0)
+    if scalings.shape[-1] == 1:  # the same as below, with one product for all tasks
+        scaled = (matrix @ mean - scalings[:, 0] * matrix.sum(dim=1)) / scalings[:, 1]
+    else:
+        # An image channel's scaling is that of all of its pixels.
+        wide = scalings.repeat_interleave(len(mean) // scalings.shape[-1], dim=-1)
+        scaled = standardize_per_task(mean.expand(len(means), -1), wide) @ matrix.T
+    far = (scaled - means).square().sum(dim=1).nan_to_num(torch.inf)
+    return far.masked_fill(means[:, 0].isnan(), torch.nan)
 
 
 def likely(x: Tensor, sketches: Sequence[object], scalings: Tensor, keep: int) -> list[int]:

@@ -25,6 +25,7 @@ from crwn.learner.encode import given_rows
 from crwn.learner.fit import choose_recipe, group_tasks
 from crwn.learner.predict import Outputs, Predictor, predicted_labels, probabilities, share_right
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
+from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.task_inference import Method, TaskScore
 from crwn.learner.trainer import Trainer, TrainingArgs
 from crwn.models import fingerprint, network_of
@@ -79,7 +80,7 @@ class Learner(Closing):
         self.resident = ResidentStack(self.bank, shapes, capacity=resident)
         self._forgotten: set[str] = set()
         self._busy = threading.Lock()
-        self._predictor = Predictor(self.model, self.resident, self.device, self._busy)
+        self._predictor = Predictor(self.model, self.resident, self.device, self._busy, SketchIndex(self.bank))
         self._trainer = Trainer(self.model, self.resident, seed, self.device, self._busy)
 
     @property
@@ -231,10 +232,10 @@ class Learner(Closing):
         The score is one minus the mean output entropy divided by the log of the task's class count. "exhaustive"
         evaluates every context, "sketch" the `keep` tasks whose training rows are most similar to these, "one-shot" the
         `keep` tasks with the largest gradients in a mixture of all contexts; "auto" is exhaustive for few tasks and
-        uses sketches for many.
+        uses sketches for many. Other predictions come in between.
         """
         rows = given_rows(x, self.input_shape)
-        names = list(tasks) if tasks is not None else self.tasks
+        names = None if tasks is None else list(tasks)
         return self._predictor.infer_task(rows, names, method=method, keep=keep)
 
     def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:

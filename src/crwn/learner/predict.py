@@ -18,7 +18,8 @@ from crwn.data.inputs import label_array, plain_labels, rows_of, standardize_row
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
-from crwn.learner.task_inference import Method, TaskScore, infer_task
+from crwn.learner.sketch_index import SketchIndex
+from crwn.learner.task_inference import FEW, Method, TaskScore, check_question, infer_task, rank_tasks
 from crwn.models import network_of
 from crwn.models.functional import mixed_logits
 from crwn.training.evaluation import predict_logits
@@ -67,6 +68,7 @@ class Predictor:
     resident: ResidentStack
     device: torch.device
     busy: threading.Lock
+    sketches: SketchIndex
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -90,7 +92,7 @@ class Predictor:
                 raise DataError(f"{len(rows)} rows but {len(names)} task names: give one name, or one for each row")
             return names
         if infer:
-            return self.infer_task(rows, bank.names())[0].task
+            return self.infer_task(rows, None)[0].task
         first = bank.names(limit=2)
         if len(first) == 1:
             return first[0]
@@ -109,22 +111,26 @@ class Predictor:
         return logits, chosen, classes
 
     def infer_task(
-        self, rows: Rows | Encodable, names: Sequence[str], *, method: Method = "auto", keep: int = 24
+        self, rows: Rows | Encodable, names: Sequence[str] | None, *, method: Method = "auto", keep: int = 24
     ) -> list[TaskScore]:
-        """These tasks ranked by how well they fit the rows as a group; see `Learner.infer_task`."""
-        if not isinstance(rows, Rows) and names:
-            wanted = set(names)
-            infos = {one.name: one.info for one in self.resident.bank.entries() if one.name in wanted}
-            return rank_encodable(
-                rows,
-                infos,
-                self.shape,
-                lambda x, some: self.infer_task(rows_of(x, shape=self.shape), some, method=method, keep=keep),
-            )
+        """These tasks, or all of them, ranked by how well they fit the rows as a group; see `Learner.infer_task`."""
+        bank = self.resident.bank
         if not isinstance(rows, Rows):
+            infos = {one.name: one.info for one in bank.entries() if names is None or one.name in names}
+            if infos:
+                return rank_encodable(
+                    rows,
+                    infos,
+                    self.shape,
+                    lambda x, some: self.infer_task(rows_of(x, shape=self.shape), some, method=method, keep=keep),
+                )
             rows = rows_of(np.zeros((len(rows), 1)), shape=None)  # there are no tasks, which is refused below
-        with self.busy:
-            return infer_task(self.model, self.resident, names, rows, method=method, keep=keep)
+        if names is None and method in ("auto", "sketch") and len(bank) > FEW:
+            check_question(rows, method, keep)
+            likely = self.sketches.likely(rows, keep)
+            return rank_tasks(self.model, self.resident, likely, rows, busy=self.busy)
+        names = bank.names() if names is None else names
+        return infer_task(self.model, self.resident, names, rows, method=method, keep=keep, busy=self.busy)
 
     def one_task(self, rows: Rows, task: str) -> tuple[Tensor, Classes]:
         """Logits `[rows, classes of the task]`."""
@@ -145,7 +151,7 @@ class Predictor:
         size = min(MOST_ROWS, self.resident.capacity)
         for at in range(0, len(names), size):
             some = list(names[at : at + size])
-            # Always in this order: task inference reads contexts while it holds the model.
+            # Always in this order: whoever waits for the model must not keep others from the contexts.
             with self.busy, self.resident.holding(some) as (tensors, facts):
                 x = rows.inputs(slice(at, at + size))
                 if not rows.standardized:

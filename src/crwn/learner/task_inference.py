@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal, NamedTuple
 
 import torch
@@ -19,6 +20,7 @@ from crwn.models.tied import functional_call_tied
 from crwn.models.vectorize import stacked
 from crwn.training.features import encoded_stack
 
+_NOBODY: AbstractContextManager[object] = nullcontext()  # nobody else uses the model
 Method = Literal["auto", "exhaustive", "sketch", "one-shot"]
 METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
 # Up to so many tasks, evaluating all of them takes no longer than choosing candidates.
@@ -121,11 +123,13 @@ def rank_tasks(
     rows: Rows,
     *,
     chunk: int = 64,
+    busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[TaskScore]:
     """All these tasks with their scores for the rows as a group, best first; contexts are tried in stacks.
 
-    The order is that of the entropies, to which the distance of the rows from the training rows is added where there
-    is a sketch. Tasks for which the rows are strange come after all others.
+    `busy` is entered for one stack at a time, so that other predictions come in between. The order is that of the
+    entropies, to which the distance of the rows from the training rows is added where there is a sketch. Tasks for
+    which the rows are strange come after all others.
     """
     x = rows.inputs(slice(None))
     found: list[TaskScore] = []
@@ -140,8 +144,9 @@ def rank_tasks(
         loud = (scaled.flatten(1).square().mean(dim=1).sqrt() / 1.5).clamp_min(1.0)
         measured = (scaling != torch.tensor([[0.0], [1.0]])).flatten(1).any(dim=1)
         scaled = scaled / torch.where(measured, loud, 1.0).view(len(some), *[1] * x.ndim)
-        network, ready = encoded_stack(model, scaled, scaling)
-        entropies = task_entropies(network, tensors, ready, [len(facts[name].classes) for name in some])
+        with busy:
+            network, ready = encoded_stack(model, scaled, scaling)
+            entropies = task_entropies(network, tensors, ready, [len(facts[name].classes) for name in some])
         sketches = [facts[name].info.sketch for name in some]
         far = distances(x, sketches, scaling).tolist()
         values = entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist()
@@ -171,6 +176,7 @@ def choose_tasks(
     *,
     keep: int,
     share: float = 0.1,
+    busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[str]:
     """The tasks most likely to be right, by gradients: a few passes of one network instead of one pass per task.
 
@@ -181,14 +187,20 @@ def choose_tasks(
     """
     left = list(names)
     while len(left) > keep:
-        gains = _gains(model, resident, left, rows)
+        gains = _gains(model, resident, left, rows, busy)
         count = max(keep, math.ceil(len(left) * share))
         best = gains.topk(count).indices.tolist()
         left = [left[i] for i in best]
     return left
 
 
-def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], rows: Rows) -> Tensor:
+def _gains(
+    model: nn.Module,
+    resident: ResidentStack,
+    names: Sequence[str],
+    rows: Rows,
+    busy: AbstractContextManager[object] = _NOBODY,
+) -> Tensor:
     """`-dH/dp_k` of every task at equal weights, `[tasks]`."""
     x = rows.inputs(slice(None))
     stacks = _Stacks(resident, names, rows)
@@ -196,7 +208,7 @@ def _gains(model: nn.Module, resident: ResidentStack, names: Sequence[str], rows
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     leaves = {key: value.requires_grad_(key in learned) for key, value in mixed.items()}
     scaling.requires_grad_()
-    with torch.enable_grad():
+    with busy, torch.enable_grad():
         factor, shift = (part.view(-1, 1, 1) if x.ndim == 4 else part for part in scaling)
         out = functional_call_tied(model, leaves, x * factor + shift)
         entropy = normalised_entropy(out.float()[None], torch.tensor([classes]))[0]
@@ -263,6 +275,16 @@ def choose_by_sketch(resident: ResidentStack, names: Sequence[str], rows: Rows, 
     return [names[i] for i in likely(rows.inputs(slice(None)), sketches, scalings, keep)]
 
 
+def check_question(rows: Rows, method: str, keep: int) -> None:
+    """Raise an error for a method that does not exist, for a number of tasks to keep below 1, and for no rows."""
+    if method not in METHODS:
+        raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
+    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
+        raise ConfigError(f"keep must be a whole number of at least 1, got {keep!r}")
+    if not len(rows):
+        raise DataError("there are no rows to infer a task from")
+
+
 def infer_task(
     model: nn.Module,
     resident: ResidentStack,
@@ -271,29 +293,26 @@ def infer_task(
     *,
     method: Method = "auto",
     keep: int = 24,
+    busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[TaskScore]:
     """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
 
-    "sketch" takes those whose training rows are most similar to these; "one-shot" those with the largest gradients in
-    a mixture of all contexts. "auto" uses sketches too, but ranks all tasks where they are few, likely ones first.
+    The model is called inside `busy`, one stack of contexts at a time. "sketch" takes those whose training rows are
+    most similar to these; "one-shot" those with the largest gradients in a mixture of all contexts. "auto" uses
+    sketches too, but ranks all tasks where they are few, likely ones first.
     """
-    if method not in METHODS:
-        raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
-    if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
-        raise ConfigError(f"keep must be a whole number of at least 1, got {keep!r}")
-    if not len(rows):
-        raise DataError("there are no rows to infer a task from")
+    check_question(rows, method, keep)
     if not names:
         raise TaskError("this learner has no tasks yet: learn one first")
     if method == "exhaustive":
-        return rank_tasks(model, resident, names, rows)
+        return rank_tasks(model, resident, names, rows, busy=busy)
     if method == "one-shot":
-        chosen = choose_tasks(model, resident, names, rows, keep=keep)
-        return rank_tasks(model, resident, chosen, rows)
+        chosen = choose_tasks(model, resident, names, rows, keep=keep, busy=busy)
+        return rank_tasks(model, resident, chosen, rows, busy=busy)
     everything = method == "auto" and len(names) <= FEW
     keep = max(3, len(names) // 4) if everything else keep
     chosen = choose_by_sketch(resident, names, rows, keep=keep)
-    ranking = rank_tasks(model, resident, names if everything else chosen, rows)
+    ranking = rank_tasks(model, resident, names if everything else chosen, rows, busy=busy)
     # Entropy can be low for rows unlike the training rows: tasks with similar training rows come first.
     first = set(chosen)
     return sorted(ranking, key=lambda one: (one.strange, one.task not in first))

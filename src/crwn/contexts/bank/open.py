@@ -13,7 +13,7 @@ from crwn.contexts import Store, check_store
 from crwn.contexts.bank import postgres, sqlite
 from crwn.contexts.bank.failures import bank_errors
 from crwn.contexts.bank.tables import FORMAT, counters, meta, metadata
-from crwn.errors import BankError
+from crwn.errors import BankError, hide_passwords
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _open_file(path: Path, store: Store | None, model: str | None, create: bool,
 
 def _open_server(url: str, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
     address = postgres.address(url)
-    where = address.set(drivername="postgresql").render_as_string(hide_password=True)
+    where = hide_passwords(address.set(drivername="postgresql").render_as_string(hide_password=True))
     with bank_errors("open", where):
         engine = postgres.connect(address, wait=wait)
         with engine.connect() as connection:

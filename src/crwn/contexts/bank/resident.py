@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -73,6 +73,15 @@ class ResidentStack:
         """Classes and info of these tasks, without their tensors."""
         with self._ready(names):
             return self._facts(names)
+
+    def holds(self, names: Iterable[str]) -> bool:
+        """Whether all these tasks are in memory now."""
+        return self._used.keys() >= set(names)
+
+    def load(self, names: Sequence[str]) -> None:
+        """Fetch those of these tasks that are not in memory."""
+        with self._ready(names):
+            pass
 
     def drop(self, name: str) -> None:
         """Remove a task if it is in memory."""
