@@ -1,5 +1,18 @@
 """Every error crwn raises on purpose: what was wrong, the values, and what to do."""
 
+import re
+
+_PASSWORDS = re.compile(r"(?P<user>:/{1,2}[^\s:/@]*:)[^\s@]+(?P<host>@)|(?P<key>password=)[^\s&'\"]+", re.IGNORECASE)
+
+
+def hide_passwords(text: str) -> str:
+    """A text without the passwords of the addresses in it, whichever way they are written.
+
+    >>> hide_passwords("postgresql://me:secret@host/bank and postgresql://me@host/bank?password=secret&port=1")
+    'postgresql://me:***@host/bank and postgresql://me@host/bank?password=***&port=1'
+    """
+    return _PASSWORDS.sub(lambda found: f"{found['user'] or found['key']}***{found['host'] or ''}", text)
+
 
 class CRWNError(Exception):
     """The parent of all errors crwn raises on purpose; its text is one line for the user."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import httpx
 import pytest
 from fastapi.testclient import TestClient
 
+from crwn.errors import ConfigError
 from crwn.learner import Learner
+from crwn.serve.access import Access, read_token
 from crwn.serve.app import make_app
 from serving import refusal
 
@@ -29,7 +33,7 @@ WRITES = pytest.mark.parametrize(
     "header", [None, "Bearer wrong", f"Basic {TOKEN}", "Bearer", f"Bearer {TOKEN}x", "Bearer \xff"]
 )
 def test_writing_needs_the_token(learner: Learner, method: str, path: str, header: str | None) -> None:
-    with TestClient(make_app(learner, token=TOKEN), client=LOCAL) as http:
+    with TestClient(make_app(learner, token=TOKEN), client=LOCAL, base_url="http://127.0.0.1:8080") as http:
         headers = {} if header is None else {"Authorization": header.encode("latin-1")}
         response = http.request(method, path, headers=headers)  # type: ignore[arg-type]
         assert refusal(response) == (401, "token_needed")
@@ -39,8 +43,40 @@ def test_writing_needs_the_token(learner: Learner, method: str, path: str, heade
 
 def test_the_right_token_writes_from_anywhere(learner: Learner) -> None:
     with TestClient(make_app(learner, token=TOKEN), client=OUTSIDE, base_url="http://example.org") as http:
-        assert http.delete("/v1/tasks/upright", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 204
-        assert http.get("/v1/tasks").json()["total"] == 1
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        assert http.delete("/v1/tasks/upright", headers=headers).status_code == 204
+        assert http.get("/v1/tasks", headers=headers).json()["total"] == 1
+
+
+def test_the_host_is_checked_with_a_token_too(learner: Learner) -> None:
+    """A web site whose DNS entry was changed to this machine reads nothing; addresses and allowed names may."""
+    question = {"rows": [[0.0] * 64], "task": "upright"}
+    with TestClient(make_app(learner, token=TOKEN, hosts=["Models.example.org"]), client=OUTSIDE) as http:
+        for host in ("evil.example", "models.example.org.evil.example", "", "[::bad"):
+            assert refusal(http.get("/v1/tasks", headers={"Host": host})) == (403, "wrong_host")
+            assert refusal(http.post("/v1/predict", json=question, headers={"Host": host})) == (403, "wrong_host")
+        for host in ("models.example.org:8080", "192.0.2.7:8080", "localhost", "[2001:db8::1]"):
+            assert http.get("/v1/tasks", headers={"Host": host}).status_code == 200
+            assert http.post("/v1/predict", json=question, headers={"Host": host}).status_code == 200
+        wrong = {"Host": "evil.example", "Authorization": "Bearer guessed-guessed"}
+        assert refusal(http.get("/v1/tasks", headers=wrong)) == (403, "wrong_host")
+
+
+@pytest.mark.parametrize("token", [" " * 12, "with a space", "short", "tab\tbed-token", "ünïcödé-token", "a" * 7])
+def test_weak_tokens_are_refused(token: str) -> None:
+    with pytest.raises(ConfigError, match="too weak"):
+        Access(token).check_host("127.0.0.1")
+
+
+def test_a_token_is_the_first_line_of_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert read_token(file) == TOKEN
+    file.write_text(" \n")
+    with pytest.raises(ConfigError, match="is empty"):
+        read_token(file)
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_token(tmp_path / "none")
 
 
 @WRITES

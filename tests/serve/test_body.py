@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import socket
 import zipfile
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from crwn.learner import Learner
 from crwn.serve import body
 from crwn.serve.client import RemoteError
 from crwn.serve.limits import Limits
-from serving import npy, refusal, running
+from serving import Array, npy, refusal, running
 
 
 def test_bodies_over_the_limit_stop_while_they_stream(learner: Learner, small_limits: Limits) -> None:
@@ -68,6 +69,76 @@ def test_arrays_are_never_unpickled(http: httpx.Client) -> None:
         response = http.post("/v1/predict?task=upright", content=data, headers={"Content-Type": body.NPY})
         assert refusal(response) == (422, "invalid_data")
     assert http.post("/v1/predict?task=upright", content=good, headers={"Content-Type": body.NPY}).status_code == 200
+
+
+HEADERS = [
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (1, 64), ",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (1L, 65L), }",
+    b"(((((",
+    b"{'descr': 'a",
+    b"\\",
+    b"\x00",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (-1, -64)}",
+    b"{'descr': '<f4', 'fortran_order': False, 'shape': (1e999, 64)}",
+    b"{'descr': ('<f4', (1, 2, 3, 4)), 'fortran_order': False, 'shape': (1, 64)}",
+    b"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (64,)}",
+    b"  {'descr': '<f4'\n    , 'a'\n  : 1",
+    b"[" * 5000,
+]
+
+
+@pytest.mark.filterwarnings("ignore:Reading `.npy`:UserWarning")
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_arrays_that_cannot_be_read(http: httpx.Client, header: bytes) -> None:
+    data = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + bytes(256)
+    response = http.post("/v1/predict?task=upright", content=data, headers={"Content-Type": body.NPY})
+    assert refusal(response) == (422, "invalid_data")
+
+
+def test_labels_that_are_no_text(http: httpx.Client) -> None:
+    """A label beyond Unicode in an archive, and labels nested deeper than Python can follow."""
+    packed = io.BytesIO()
+    y = np.array([0x110000, 0x41], dtype="<u4").view("<U1")
+    np.savez(packed, x=np.zeros((2, 64), dtype=np.float32), y=y)
+    headers = {"Content-Type": body.NPZ}
+    assert refusal(http.post("/v1/tasks/n/learn", content=packed.getvalue(), headers=headers)) == (422, "invalid_data")
+    for depth in (500, 900, 1000, 5000):
+        deep = "[" * depth + "1" + "]" * depth
+        data = f'{{"x": [{[0.0] * 64}], "y": [{deep}]}}'.encode()
+        response = http.post("/v1/tasks/n/learn", content=data, headers={"Content-Type": body.JSON})
+        assert refusal(response)[0] == 422
+
+
+RAW_HEADERS: list[dict[str, str]] = [
+    {},
+    {"X-Shape": "1,65"},
+    {"X-Shape": "1,64", "X-Dtype": "float64"},
+    {"X-Shape": "1,64", "X-Dtype": "object"},
+    {"X-Shape": "-1,-64"},
+    {"X-Shape": "1,6_4"},
+    {"X-Shape": "99999999999999999999,64"},
+    {"X-Shape": ""},
+    {"X-Shape": "1,64", "X-Tasks-Bytes": "5"},
+    {"X-Shape": "1,63", "X-Tasks-Bytes": "4"},
+    {"X-Shape": "0,64", "X-Tasks-Bytes": "256"},
+]
+
+
+@pytest.mark.parametrize("headers", RAW_HEADERS)
+def test_raw_numbers_that_do_not_match_their_headers(http: httpx.Client, headers: dict[str, str]) -> None:
+    headers = {"Content-Type": body.RAW, **headers}
+    assert refusal(http.post("/v1/predict?task=upright", content=bytes(256), headers=headers)) == (422, "invalid_data")
+
+
+def test_raw_numbers_are_predicted_as_an_array_is(http: httpx.Client, digits: tuple[Array, Array]) -> None:
+    x, names = digits[0][:6], ["upright", "mirrored"] * 3
+    wanted = http.post("/v1/predict", json={"rows": x.tolist(), "task": names}).json()
+    first = json.dumps(names).encode()
+    headers = {"Content-Type": body.RAW, "X-Shape": "6,64", "X-Tasks-Bytes": str(len(first))}
+    assert http.post("/v1/predict", content=first + x.tobytes(), headers=headers).json() == wanted
+    headers = {"Content-Type": body.RAW, "X-Shape": "6,8,8", "X-Dtype": "uint8", "X-Tasks-Bytes": str(len(first))}
+    small = first + x.astype(np.uint8).tobytes()
+    assert http.post("/v1/predict", content=small, headers=headers).json() == wanted
 
 
 def test_an_array_without_rows(http: httpx.Client) -> None:

@@ -16,7 +16,8 @@ import pytest
 import crwn
 from crwn.errors import ConfigError
 from crwn.learner import Learner
-from crwn.serve.running import make_server, open_socket
+from crwn.serve.client import RemoteError
+from crwn.serve.running import make_server, open_socket, serve
 from serving import Array
 
 COMMAND = [sys.executable, "-c", "from crwn.cli import main; main()", "serve"]
@@ -46,6 +47,54 @@ def test_the_command_refuses_other_hosts_without_a_token(taught: Path) -> None:
     )
     assert done.returncode == 1
     assert re.fullmatch(r"error: host 0\.0\.0\.0 can be reached from other machines: give a token .*\n", done.stderr)
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_right_after_the_start_is_obeyed(learner: Learner, sent: signal.Signals) -> None:
+    addresses: list[str] = []
+
+    def ready(address: str) -> None:
+        addresses.append(address)
+        os.kill(os.getpid(), sent)
+
+    before = signal.getsignal(sent)
+    serve(learner, port=0, ready=ready)
+    assert len(addresses) == 1
+    assert signal.getsignal(sent) is before
+
+
+def test_the_command_takes_its_bank_and_token_from_elsewhere(taught: Path, tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("correct-horse-battery\n")
+    arguments = [str(taught), "--port", "0", "--bank", str(tmp_path / "other.crwn"), "--token-file", str(token)]
+    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=ENVIRONMENT)
+    assert process.stderr is not None
+    try:
+        line = process.stderr.readline()
+        found = re.search(r"serving 0 tasks .* at (http://127\.0\.0\.1:\d+)", line)
+        assert found is not None, line
+        with crwn.Client(found[1]) as client, pytest.raises(RemoteError, match="Bearer TOKEN"):
+            client.forget("upright")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(120) == 0
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+def test_passwords_are_never_printed(taught: Path) -> None:
+    refused = [
+        ["postgresql://crwn:hunter2@127.0.0.1:9/bank"],
+        [str(taught), "--bank", "postgresql://crwn:hunter2@127.0.0.1:9/bank?connect_timeout=2"],
+        [str(taught), "--bank", "postgresql://crwn@127.0.0.1:9/bank?password=hunter2&connect_timeout=2"],
+        [str(taught), "--bank", "mysql://crwn:hunter2@127.0.0.1:9/bank"],
+    ]
+    for arguments in refused:
+        done = subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, env=ENVIRONMENT, check=False)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+        assert "hunter2" not in done.stdout + done.stderr
 
 
 @pytest.mark.slow

@@ -32,7 +32,7 @@ from crwn.cli import (
     tasks,
 )
 from crwn.cli.demo import demo
-from crwn.errors import CRWNError
+from crwn.errors import CRWNError, hide_passwords
 
 STOPPED = "stopped; everything finished before is saved"
 
@@ -104,7 +104,7 @@ def _print_error(error: BaseException) -> None:
         text = str(error)
     else:
         text = f"{type(error).__name__}: {error}: crwn did not expect this; --debug shows where it happened"
-    print("error:", " ".join(text.split()), file=sys.stderr)
+    print("error:", hide_passwords(" ".join(text.split())), file=sys.stderr)
 
 
 def _interrupted(error: BaseException | None) -> bool:

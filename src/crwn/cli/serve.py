@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crwn.cli.options import ModelOrRun
+from crwn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crwn.learner import Learner
 
 EPILOG = "Example: crwn serve digits.crwn --port 8080"
 
@@ -19,29 +24,61 @@ def command(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
     token: Annotated[
         str | None,
-        typer.Option(envvar="CRWN_TOKEN", show_envvar=True, help="Bearer token that requests which write must send."),
+        typer.Option(
+            envvar="CRWN_TOKEN",
+            show_envvar=True,
+            help="Bearer token that requests which write must send; other users of this machine see it in `ps`.",
+        ),
+    ] = None,
+    token_file: Annotated[Path | None, typer.Option(help="File with the token in its first line.")] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Further host name that requests may use; may be given several times."),
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every request that writes.")] = False,
     resident: Annotated[int, typer.Option(min=1, help="Number of recently used tasks kept in memory.")] = 4096,
+    bank: Annotated[
+        str | None,
+        typer.Option(
+            envvar="CRWN_BANK",
+            show_envvar=True,
+            help="Bank of contexts instead of the folder's own, such as postgresql://user@host/database.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a model over HTTP: predict, infer tasks, learn tasks and exchange contexts; the web page is at /."""
     try:
         import fastapi  # noqa: F401
+        import orjson  # noqa: F401
         import prometheus_client  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
         from crwn.errors import MissingExtraError
 
         raise MissingExtraError("crwn serve", "serve") from None
-    from crwn.learner import Learner
-    from crwn.serve.access import Access
+    if "://" in str(model) or ":/" in str(model):
+        raise ConfigError("a bank's address is no model folder: `crwn serve MODEL --bank postgresql://...`")
+    from crwn.serve.access import Access, read_token
     from crwn.serve.running import serve
 
-    Access(token or None, read_only).check_host(host)
-    with Learner.load(model, resident=resident) as learner:
-        count = len(learner.bank)
+    if token and token_file is not None:
+        raise ConfigError("both a token and --token-file are given: give one of them")
+    token = read_token(token_file) if token_file is not None else token or None
+    Access(token, read_only).check_host(host)
+    settings = {"host": host, "token": token, "read_only": read_only, "hosts": allow_host or []}
+    with _open(model, bank, resident) as learner:
+        serving = f"{len(learner.bank):,} tasks of {model}"
+        serve(learner, port=port, ready=lambda address: _ready(serving, address), **settings)
 
-        def ready(address: str) -> None:
-            typer.echo(f"serving {count:,} tasks of {model} at {address}", err=True)
 
-        serve(learner, host=host, port=port, token=token or None, read_only=read_only, ready=ready)
+def _open(model: Path, bank: str | None, resident: int) -> Learner:
+    from crwn.learner import Learner
+    from crwn.learner.folder import find_folder, read_model
+
+    if bank is None:
+        return Learner.load(model, resident=resident)
+    return Learner(read_model(find_folder(model)), bank=bank, resident=resident)
+
+
+def _ready(what: str, address: str) -> None:
+    typer.echo(f"serving {what} at {address}", err=True)

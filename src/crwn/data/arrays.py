@@ -87,6 +87,10 @@ def check_labels(y: Array, rows: int, where: str) -> Array:
             raise DataError(f"{where} has labels that are not UTF-8 text ({error.reason}): decode them first") from None
     if y.dtype.kind not in "buiU":
         raise DataError(f"{where} holds {y.dtype} labels: use integers or text")
+    if y.dtype.kind == "U" and y.size:
+        codes = np.ascontiguousarray(y).view(np.dtype(np.uint32).newbyteorder(y.dtype.byteorder))
+        if int(codes.max()) > 0x10FFFF:  # Python fails to make text of it
+            raise DataError(f"{where} has labels with character {int(codes.max()):#x}, which is beyond Unicode")
     return y
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from crwn import __version__
 from crwn.learner import Learner
 from crwn.serve.access import Access
+from crwn.serve.direct import Direct
 from crwn.serve.errors import add_handlers
 from crwn.serve.limits import Limits
 from crwn.serve.middleware import CheckHost, EncodedTaskNames, RequestMetrics, SecurityHeaders, UnexpectedErrors
@@ -30,9 +31,10 @@ def make_app(
     token: str | None = None,
     read_only: bool = False,
     limits: Limits | None = None,
+    hosts: Iterable[str] = (),
 ) -> FastAPI:
-    """Builds the ASGI application that serves this learner."""
-    service = Service(learner, Access(token, read_only), limits or Limits())
+    """Builds the ASGI application that serves this learner; `hosts` are further host names of this machine."""
+    service = Service(learner, Access(token, read_only, frozenset(name.lower() for name in hosts)), limits or Limits())
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -55,4 +57,5 @@ def make_app(
     app.add_middleware(CheckHost, access=service.access)
     app.add_middleware(RequestMetrics, metrics=service.metrics)
     app.add_middleware(UnexpectedErrors)
+    app.add_middleware(Direct, service=service)
     return app

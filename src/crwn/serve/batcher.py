@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 import time
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.data.dataset import Rows
-from crwn.errors import BankError, CRWNError, DataError
+from crwn.data.inputs import rows_of
+from crwn.errors import CRWNError, DataError
 from crwn.learner import Learner
+from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
 from crwn.serve.limits import Limits
+from crwn.serve.loading import Loader
 from crwn.serve.metrics import Metrics
 from crwn.serve.worker import Worker
 from crwn.training.stacking import widest_layer
 
 log = logging.getLogger("crwn.serve")
 
+Classes = dict[str, tuple[Hashable, ...]]
 ROWS_AT_ONCE = 512
 # A request of one task with more rows than this gets a pass of its own, without a context per row.
 ALONE = 64
@@ -36,14 +41,15 @@ LONGEST_GATHERING = 0.1
 class Outputs:
     """The model's outputs for the rows of one request."""
 
-    logits: list[Tensor]  # one tensor a row, over the classes of its task
+    logits: Tensor  # [rows, outputs], `-inf` where the row's task has no class
+    best: list[int]  # the position of each row's largest logit
     tasks: list[str]
-    classes: dict[str, tuple[Hashable, ...]]
+    classes: Classes
 
 
-@dataclass
+@dataclass(slots=True)
 class _Request:
-    rows: Rows
+    x: Array  # [rows, ...] float32, of the model's input shape
     tasks: str | list[str]
     done: asyncio.Future[Outputs]
     loop: asyncio.AbstractEventLoop
@@ -51,11 +57,11 @@ class _Request:
 
     @property
     def names(self) -> list[str]:
-        return [self.tasks] * len(self.rows) if isinstance(self.tasks, str) else self.tasks
+        return [self.tasks] * len(self.x) if isinstance(self.tasks, str) else self.tasks
 
     @property
     def alone(self) -> bool:
-        return isinstance(self.tasks, str) and len(self.rows) > ALONE
+        return isinstance(self.tasks, str) and len(self.x) > ALONE
 
 
 class Batcher(Worker[_Request]):
@@ -63,11 +69,12 @@ class Batcher(Worker[_Request]):
 
     Requests queue up while a pass runs, so batches grow with the load. After a pass that several requests shared, the
     next one also waits for requests that are just arriving, no longer than the last pass took; a single client never
-    waits.
+    waits. The loader reads contexts from the bank beforehand; without one, the model's thread does.
     """
 
-    def __init__(self, learner: Learner, limits: Limits, metrics: Metrics) -> None:
+    def __init__(self, learner: Learner, limits: Limits, metrics: Metrics, loader: Loader | None = None) -> None:
         super().__init__("crwn-model")
+        self.loader = loader
         self.learner = learner
         self.limits = limits
         self.metrics = metrics
@@ -75,7 +82,6 @@ class Batcher(Worker[_Request]):
         # Convolutions gain nothing from a context per row.
         self._mixes = widest_layer(learner.model) is not None
         self._waiting_rows = 0
-        self._refreshed = time.monotonic()
         self._gathering = 0.0  # seconds that the next pass may wait for more requests
 
     def stop(self) -> None:
@@ -83,34 +89,55 @@ class Batcher(Worker[_Request]):
         self.end()
         self.join()
 
-    async def predict(self, rows: Rows, tasks: str | list[str]) -> Outputs:
-        """Outputs for checked rows (as `Learner.logits` takes them), computed together with other waiting requests."""
+    async def predict(self, x: Array, tasks: str | list[str]) -> Outputs:
+        """Outputs for rows of the model's input shape, float32, computed together with other waiting requests.
+
+        More rows than a pass takes are predicted part by part, so that other requests come in between.
+        """
+        size = self.rows_at_once
+        if len(x) <= size:
+            return await self._predict_part(x, tasks)
+        parts = [
+            await self._predict_part(x[at : at + size], tasks if isinstance(tasks, str) else tasks[at : at + size])
+            for at in range(0, len(x), size)
+        ]
+        width = max(part.logits.shape[1] for part in parts)
+        padded = [F.pad(part.logits, (0, width - part.logits.shape[1]), value=-torch.inf) for part in parts]
+        return Outputs(
+            torch.cat(padded),
+            [i for part in parts for i in part.best],
+            [name for part in parts for name in part.tasks],
+            {name: classes for part in parts for name, classes in part.classes.items()},
+        )
+
+    async def _predict_part(self, x: Array, tasks: str | list[str]) -> Outputs:
+        if self.loader is not None:
+            await self.loader.load([tasks] if isinstance(tasks, str) else tasks)
         loop = asyncio.get_running_loop()
-        request = _Request(rows, tasks, loop.create_future(), loop)
+        request = _Request(x, tasks, loop.create_future(), loop)
         with self.changed:
             if self.stopping:
                 raise ServeError.stopping()
-            if self._waiting_rows + len(rows) > self.limits.waiting_rows and self.queue:
-                raise ServeError(503, "busy", "too many rows are waiting: try again later", {"Retry-After": "1"})
+            if self._waiting_rows + len(x) > self.limits.waiting_rows and self.queue:
+                raise ServeError.busy("too many rows are waiting")
             self.queue.append(request)
-            self._waiting_rows += len(rows)
+            self._waiting_rows += len(x)
             self.changed.notify()
-        seconds = self.limits.predict_seconds
+        late = loop.call_later(self.limits.predict_seconds, _give_up, request.done, self.limits.predict_seconds)
         try:
-            async with asyncio.timeout(seconds):
-                return await request.done
-        except TimeoutError:
-            raise ServeError(503, "timeout", f"no prediction within {seconds:g} s: try again") from None
+            return await request.done
+        finally:
+            late.cancel()
 
     def take(self) -> list[_Request]:
         self._gather()
         taken: list[_Request] = []
         rows = 0
-        while self.queue and (not taken or rows + len(self.queue[0].rows) <= self.rows_at_once):
+        while self.queue and (not taken or rows + len(self.queue[0].x) <= self.rows_at_once):
             request = self.queue.popleft()
-            self._waiting_rows -= len(request.rows)
-            rows += len(request.rows)
-            if not request.done.cancelled():
+            self._waiting_rows -= len(request.x)
+            rows += len(request.x)
+            if not request.done.done():
                 taken.append(request)
         return taken
 
@@ -126,7 +153,6 @@ class Batcher(Worker[_Request]):
     def handle(self, items: list[_Request]) -> None:
         began = time.perf_counter()
         try:
-            self._refresh()
             for group in self._groups(items):
                 self._predict(group)
         except Exception as error:
@@ -136,16 +162,6 @@ class Batcher(Worker[_Request]):
         took = time.perf_counter() - began
         self._gathering = min(took, LONGEST_GATHERING) if len(items) > 1 else 0.0
         _deliver(items)
-
-    def _refresh(self) -> None:
-        """Reads which tasks other services changed in the bank, at most once every `refresh_seconds`."""
-        if time.monotonic() - self._refreshed < self.limits.refresh_seconds:
-            return
-        self._refreshed = time.monotonic()
-        try:
-            self.learner.refresh()
-        except BankError as error:
-            log.warning("the bank cannot be read, contexts in memory are used: %s", error)
 
     def _groups(self, requests: list[_Request]) -> list[list[_Request]]:
         """Splits requests into groups that share a forward pass."""
@@ -171,41 +187,46 @@ class Batcher(Worker[_Request]):
 
     def _predict_together(self, group: list[_Request]) -> None:
         names = [name for request in group for name in request.names]
-        rows = group[0].rows
-        if len(group) > 1:
-            rows = dataclasses.replace(rows, x=torch.cat([request.rows.x for request in group]))
+        x = group[0].x if len(group) == 1 else np.concatenate([request.x for request in group])
+        rows = rows_of(x, shape=self.learner.input_shape)  # one check of all values
         began, worked = time.perf_counter(), time.thread_time()
-        logits, classes = self._logits(rows, names)
+        logits, classes = self.logits(rows, names)
         self.metrics.model_seconds.inc(time.perf_counter() - began)
         self.metrics.model_cpu.inc(time.thread_time() - worked)
         self.metrics.rows.inc(len(rows))
         self.metrics.batch_rows.observe(len(rows))
         self.metrics.batch_requests.observe(len(group))
         finite = torch.isfinite(logits).sum(dim=1).tolist()
+        best = logits.argmax(dim=1).tolist()
         at = 0
         for request in group:
-            end = at + len(request.rows)
-            counts = [len(classes[name]) for name in names[at:end]]
-            if finite[at:end] != counts:
+            end = at + len(request.x)
+            own = names[at:end]
+            if finite[at:end] != [len(classes[name]) for name in own]:
                 request.result = DataError("the outputs for these rows are not finite: their values are too large")
             else:
-                own = [logits[i, :count] for i, count in zip(range(at, end), counts, strict=True)]
-                request.result = Outputs(own, names[at:end], {name: classes[name] for name in set(names[at:end])})
+                request.result = Outputs(logits[at:end], best[at:end], own, {name: classes[name] for name in own})
             at = end
 
-    def _logits(self, rows: Rows, names: list[str]) -> tuple[Tensor, dict[str, tuple[Hashable, ...]]]:
+    def logits(self, rows: Rows, names: list[str]) -> tuple[Tensor, Classes]:
+        """The model's outputs for these rows, each with its task, and the classes of the tasks."""
         different = list(dict.fromkeys(names))
         if len(different) == 1 or self._mixes:
             logits, _, classes = self.learner.logits(rows, names if len(different) > 1 else names[0])
             return logits, classes
         out = torch.full((len(rows), self.learner.outputs), -torch.inf)
-        found: dict[str, tuple[Hashable, ...]] = {}
+        found: Classes = {}
         for name in different:
             at = torch.tensor([i for i, other in enumerate(names) if other == name])
             part, _, classes = self.learner.logits(rows.select(at), name)
             out[at, : part.shape[1]] = part
             found |= classes
         return out, found
+
+
+def _give_up(done: asyncio.Future[Outputs], seconds: float) -> None:
+    if not done.done():
+        done.set_exception(ServeError(503, "timeout", f"no prediction within {seconds:g} s: try again"))
 
 
 def _deliver(requests: Sequence[_Request]) -> None:

@@ -1,4 +1,4 @@
-"""Request bodies: read up to a limit, then parsed as JSON, npy, npz or CSV; nothing is unpickled.
+"""Request bodies: read up to a limit, then parsed as JSON, npy, npz, CSV or raw numbers; nothing is unpickled.
 
 Parsing yields arrays; their shapes and values are checked once, where the learner prepares them.
 """
@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import io
+import math
 import zipfile
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from fastapi import Request
+import orjson
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from crwn.data.arrays import check_labels
 from crwn.data.tables import labels_of, learn_encoding, read_csv
@@ -32,34 +33,51 @@ NPZ = "application/x-npz"
 CSV = "text/csv"
 CONTEXT = "application/vnd.safetensors"
 UNPACKED = 2**28  # bytes that a gzipped CSV may unpack to
-_ALIASES = {"application/zip": NPZ, "application/octet-stream": CONTEXT, "application/csv": CSV}
+RAW = "application/octet-stream"
+RAW_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
+_ALIASES = {"application/zip": NPZ, RAW: CONTEXT, "application/csv": CSV}
 
 
-async def read_body(request: Request, limit: int, seconds: float) -> bytes:
+async def read_body(receive: Receive, headers: Mapping[str, str], limit: int, seconds: float) -> bytes:
     """Reads the whole body; raises ServeError as soon as it is too large or takes too long."""
-    too_large = ServeError(413, "body_too_large", f"the body is larger than {limit:,} bytes: send less at once")
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > limit:
-        raise too_large
-    parts, size = [], 0
+    declared = headers.get("content-length", "0")
+    if not declared.isdigit() or int(declared) > limit:
+        raise too_large(limit)
+    if declared == "0" and "transfer-encoding" not in headers:
+        return b""
     try:
         async with asyncio.timeout(seconds):
-            async for part in request.stream():
-                size += len(part)
-                if size > limit:
-                    raise too_large
-                parts.append(part)
+            return await _read_parts(receive, limit)
     except TimeoutError:
         raise ServeError(408, "body_too_slow", f"the body did not arrive within {seconds:g} s: send it again") from None
-    except ClientDisconnect:
-        raise ServeError(400, "disconnected", "the connection was closed before the whole body arrived") from None
-    return b"".join(parts)
 
 
-def content_type(request: Request, *allowed: str) -> str:
+def too_large(limit: int) -> ServeError:
+    return ServeError(413, "body_too_large", f"the body is larger than {limit:,} bytes: send less at once")
+
+
+async def _read_parts(receive: Receive, limit: int) -> bytes:
+    parts, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ServeError(400, "disconnected", "the connection was closed before the whole body arrived")
+        part: bytes = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise too_large(limit)
+        parts.append(part)
+        if not message.get("more_body", False):
+            return part if len(parts) == 1 else b"".join(parts)
+
+
+def content_type(headers: Mapping[str, str], *allowed: str) -> str:
     """The content type of the body, one of those allowed; JSON where the request has none."""
-    given = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    given = _ALIASES.get(given, given)
+    given = headers.get("content-type", JSON)
+    if given in allowed:
+        return given
+    given = given.partition(";")[0].strip().lower()
+    given = given if given in allowed else _ALIASES.get(given, given)
     if given not in allowed:
         raise ServeError(415, "unknown_content_type", f"content type {given[:60]!r} is not one of {', '.join(allowed)}")
     return given
@@ -68,11 +86,23 @@ def content_type(request: Request, *allowed: str) -> str:
 def parse_json(model: type[Model], data: bytes) -> Model:
     """Parses a JSON body as this pydantic model."""
     try:
+        return checked(model, orjson.loads(data))
+    except orjson.JSONDecodeError:  # the slower parser also takes NaN, and names the place of an error
+        pass
+    try:
         return model.model_validate_json(data)
     except ValidationError as error:
         raise ServeError(422, "invalid_request", describe_invalid(error)) from None
     except RecursionError:
         raise ServeError(422, "invalid_request", "the JSON is nested too deeply") from None
+
+
+def checked(model: type[Model], values: Any) -> Model:
+    """Parsed JSON as this pydantic model."""
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise ServeError(422, "invalid_request", describe_invalid(error)) from None
 
 
 def numbers(rows: list[Any], what: str = "rows") -> Array:
@@ -89,7 +119,10 @@ def numbers(rows: list[Any], what: str = "rows") -> Array:
 
 def labels(values: list[Any]) -> list[Hashable]:
     """Labels from JSON: text, numbers, true, false, null, or lists of these, which become tuples."""
-    return [_label(value) for value in values]
+    try:
+        return [_label(value) for value in values]
+    except RecursionError:
+        raise DataError("a label is nested too deeply: use text or a number") from None
 
 
 def _label(value: Any) -> Hashable:
@@ -102,31 +135,65 @@ def _label(value: Any) -> Hashable:
 
 
 def parse_npy(data: bytes, limit: int, what: str = "the body") -> Array:
-    """One array in NumPy's `.npy` format; its declared size is checked before memory is allocated for it."""
+    """One array in NumPy's `.npy` format, without a copy; its declared size is compared with the bytes there are."""
     file = io.BytesIO(data)
     try:
         version = np.lib.format.read_magic(file)
         if version == (1, 0):
-            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
         elif version == (2, 0):
-            shape, _, dtype = np.lib.format.read_array_header_2_0(file)
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
         else:
             raise ValueError(f"version {version} of the format is not supported")
-        size = dtype.itemsize
-        for side in shape:
-            size *= side
         if dtype.hasobject or dtype.kind not in "biufUS":
             raise ValueError(f"it has {dtype} values")
-        if size != len(data) - file.tell():
+        size = math.prod(shape, start=dtype.itemsize)
+        if size != len(data) - file.tell() or min(shape, default=0) < 0:
             raise ValueError(f"shape {shape} does not match its {len(data):,} bytes")
         if size > limit:
             raise ValueError(f"it has {size:,} bytes, the limit is {limit:,}")
-        file.seek(0)
-        array: Array = np.load(file, allow_pickle=False)
-    except (ValueError, TypeError, OverflowError, EOFError, SyntaxError, MemoryError, RecursionError) as error:
+        flat = np.frombuffer(data, dtype, offset=file.tell()) if size else np.zeros(0, dtype)
+        array: Array = flat.reshape(shape, order="F" if fortran else "C")
+    except Exception as error:  # NumPy evaluates the header as Python, which fails in any way
         problem = " ".join(str(error).split())[:200]
         raise DataError(f"{what} is not an array in .npy format: {problem}") from None
     return array
+
+
+def parse_raw(data: bytes, headers: Mapping[str, str]) -> tuple[Array, list[str] | None]:
+    """Raw numbers in the order of their rows, without a copy, and the names of their tasks where the body has them.
+
+    The headers describe them: `X-Shape: 256,784`, `X-Dtype: float32` (the default) or `uint8`, little endian, and
+    `X-Tasks-Bytes: N` where the first N bytes of the body are a JSON list with one task name per row.
+    """
+    dtype = RAW_DTYPES.get(headers.get("x-dtype", "float32"))
+    names = headers.get("x-tasks-bytes", "0")
+    sides = headers.get("x-shape", "").split(",")
+    if dtype is None or not _is_count(names) or not all(_is_count(side.strip()) for side in sides):
+        raise DataError(
+            f"raw rows need headers such as X-Shape: 256,784 and X-Dtype: {' or '.join(RAW_DTYPES)}; with "
+            "X-Tasks-Bytes, the body begins with so many bytes of task names"
+        )
+    shape, start = [int(side) for side in sides], int(names)
+    if math.prod(shape, start=dtype.itemsize) != len(data) - start or not len(data) > start:
+        given = ",".join(sides)[:60]
+        raise DataError(f"X-Shape {given} of {dtype} does not match the {len(data) - start:,} bytes sent")
+    array = np.frombuffer(data, dtype, offset=start).reshape(shape)
+    return array, _task_names(data[:start]) if start else None
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 12
+
+
+def _task_names(data: bytes) -> list[str]:
+    try:
+        names = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise DataError("the first X-Tasks-Bytes of the body are not a JSON list of task names")
+    return names
 
 
 def parse_npz(data: bytes, limit: int) -> Labelled:

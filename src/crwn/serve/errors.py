@@ -59,6 +59,10 @@ class ServeError(Exception):
         self.code = code
         self.headers = dict(headers or {})
 
+    def body(self) -> dict[str, dict[str, str]]:
+        """The body of the response; characters that UTF-8 cannot encode are replaced."""
+        return {"error": {"code": self.code, "message": str(self).encode("utf-8", "replace").decode("utf-8")}}
+
     @classmethod
     def internal(cls) -> ServeError:
         """The error for failures whose cause only the log names."""
@@ -67,6 +71,15 @@ class ServeError(Exception):
     @classmethod
     def stopping(cls) -> ServeError:
         return cls(503, "stopping", "the service is stopping: use another one")
+
+    @classmethod
+    def busy(cls, what: str) -> ServeError:
+        return cls(503, "busy", f"{what}: try again later", {"Retry-After": "1"})
+
+    @classmethod
+    def bank_hangs(cls, seconds: float) -> ServeError:
+        message = f"the bank of contexts did not return within {seconds:g} s: try again later"
+        return cls(503, "bank_unavailable", message)
 
     @classmethod
     def of(cls, error: CRWNError) -> ServeError:
@@ -98,9 +111,8 @@ def describe_invalid(error: ValidationError | RequestValidationError) -> str:
 
 
 def error_response(error: ServeError) -> JSONResponse:
-    """The JSON response for an error; characters that UTF-8 cannot encode are replaced."""
-    message = str(error).encode("utf-8", "replace").decode("utf-8")
-    return JSONResponse({"error": {"code": error.code, "message": message}}, error.status, error.headers)
+    """The JSON response for an error."""
+    return JSONResponse(error.body(), error.status, error.headers)
 
 
 def add_handlers(app: FastAPI) -> None:

@@ -8,7 +8,8 @@ import secrets
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Literal
 
 from crwn.errors import CRWNError
@@ -149,6 +150,7 @@ class Jobs(Worker[Job]):
         self.limits = limits
         self.metrics = metrics
         self._jobs: OrderedDict[str, Job] = OrderedDict()
+        self._reserved = 0  # uploads that are being read
 
     def __len__(self) -> int:
         """How many jobs are running or waiting."""
@@ -163,22 +165,31 @@ class Jobs(Worker[Job]):
         if any(job.task == task for job in self._open()):
             raise ServeError(409, "being_learned", f'task "{task}" is being learned: wait, or cancel that job first')
 
-    def check_room(self, task: str) -> None:
-        """Raises ServeError when `add` would, so that an upload need not be read in vain."""
+    @contextmanager
+    def reserved(self, task: str) -> Iterator[None]:
+        """Keeps a place for a job while its upload is read and parsed; raises ServeError where there is none."""
         with self.changed:
             if self.stopping:
                 raise ServeError.stopping()
-        self.check_not_learning(task)
-        count = len(self)
-        if count >= self.limits.jobs:
-            message = f"{count} tasks are being learned or waiting: try again later"
-            raise ServeError(429, "too_many_jobs", message, {"Retry-After": "5"})
+            self.check_not_learning(task)
+            count = len(self) + self._reserved
+            if count >= self.limits.jobs:
+                message = f"{count} tasks are being learned or waiting: try again later"
+                raise ServeError(429, "too_many_jobs", message, {"Retry-After": "5"})
+            self._reserved += 1
+        try:
+            yield
+        finally:
+            with self.changed:
+                self._reserved -= 1
 
     def add(self, task: str, learn: Learn) -> Job:
-        """Queues a job; jobs that ended long ago are dropped."""
+        """Queues a job, for which a place is reserved; jobs that ended long ago are dropped."""
         job = Job(task, learn, self.limits.learn_seconds)
         with self.changed:
-            self.check_room(task)
+            if self.stopping:
+                raise ServeError.stopping()
+            self.check_not_learning(task)
             self._jobs[job.id] = job
             self.queue.append(job)
             ended = [key for key, other in self._jobs.items() if other.ended]

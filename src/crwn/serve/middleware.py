@@ -16,6 +16,7 @@ from crwn.serve.names import TASKS_PATH
 
 log = logging.getLogger("crwn.serve")
 
+SECURITY_HEADERS = ((b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer"))
 _METHODS = ("GET", "POST", "PUT", "DELETE", "HEAD")
 
 
@@ -48,7 +49,7 @@ class SecurityHeaders(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         def add(message: Message) -> None:
-            message["headers"] += [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
+            message["headers"] += SECURITY_HEADERS
 
         await self.app(scope, receive, on_start(send, add))
 
@@ -76,7 +77,8 @@ class CheckHost(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self.access.check_read(Headers(scope=scope))
+            headers = Headers(scope=scope)
+            self.access.check_read(headers.get("host", ""), headers.get("authorization", ""))
         except ServeError as error:
             await error_response(error)(scope, receive, send)
         else:

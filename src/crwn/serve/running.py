@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import uvicorn
@@ -13,7 +14,14 @@ from crwn.errors import ConfigError
 from crwn.learner import Learner
 from crwn.serve.access import Access
 from crwn.serve.app import make_app
+from crwn.serve.connections import bounded_protocol
 from crwn.serve.limits import Limits
+from crwn.serve.logs import limit_logs
+
+# Seconds until a thread that computes lets another one run. The thread of the model asks for Python's lock after every
+# operation: with Python's default of 5 ms it would wait longer for the thread of the requests than it computes.
+SWITCH_SECONDS = 0.0005
+SPARE_FILES = 128  # of the bank, the parser and the libraries
 
 
 class Server(uvicorn.Server):
@@ -32,26 +40,31 @@ def make_server(
     token: str | None = None,
     read_only: bool = False,
     limits: Limits | None = None,
+    hosts: Iterable[str] = (),
 ) -> Server:
-    """Builds a server that is ready to run.
+    """Builds a server that is ready to run; `hosts` are further host names that requests may use.
 
     Raises:
         ConfigError: the token is too weak, or missing although other machines can reach the host.
     """
     limits = limits or Limits()
     Access(token, read_only).check_host(host)
+    limit_logs()
     config = uvicorn.Config(
-        make_app(learner, token=token, read_only=read_only, limits=limits),
+        make_app(learner, token=token, read_only=read_only, limits=limits, hosts=[*hosts, host, socket.gethostname()]),
         host=host,
         port=port,
+        http=bounded_protocol(limits),
+        ws="none",
         log_level="warning",
         access_log=False,
         # The client's address is that of the connection: behind a proxy, a token is needed.
         proxy_headers=False,
         server_header=False,
+        timeout_keep_alive=int(limits.idle_seconds) + 1,  # connections are closed before, by `connections`
         timeout_graceful_shutdown=int(limits.grace_seconds) + 5,
-        h11_max_incomplete_event_size=64 * 1024,
-        limit_concurrency=4096,
+        h11_max_incomplete_event_size=limits.head_bytes,
+        limit_concurrency=limits.connections + SPARE_FILES,
     )
     return Server(config)
 
@@ -69,23 +82,52 @@ def open_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
+def allow_connections(wanted: int) -> None:
+    """Lets this process have so many connections open, where the system limits files and its limit can be raised.
+
+    Raises:
+        ConfigError: the system allows too few.
+    """
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + SPARE_FILES
+    if soft < needed and hard != resource.RLIM_INFINITY and hard < needed:
+        raise ConfigError(f"{wanted} connections need {needed} open files, the limit is {hard}: raise `ulimit -n`")
+    if soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+
+
 def serve(
     learner: Learner,
     *,
     host: str = "127.0.0.1",
     port: int = 8080,
     ready: Callable[[str], None] = lambda _: None,
+    listening: socket.socket | None = None,
     **settings: Any,
 ) -> None:
-    """Serves until SIGINT or SIGTERM; `ready` is called with the URL, `settings` are further ones of `make_server`."""
+    """Serves until SIGINT or SIGTERM; `ready` is called with the URL, `settings` are further ones of `make_server`.
+
+    `listening` is an open socket to serve on, instead of a new one.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
     server = make_server(learner, host=host, port=port, **settings)
-    with open_socket(host, port) as listening:
-        actual = listening.getsockname()[1]
-        # Uvicorn stops in order on these signals and raises them again afterwards, which would kill the process.
-        before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGINT, signal.SIGTERM)}
-        ready(f"http://{f'[{host}]' if ':' in host else host}:{actual}/")
-        try:
-            server.run(sockets=[listening])
-        finally:
-            for one, handler in before.items():
-                signal.signal(one, handler)
+    allow_connections((settings.get("limits") or Limits()).connections)
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    # From here on a signal stops the service in order, also while it starts. Uvicorn raises the signals that it got
+    # again afterwards, which would kill the process.
+    before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        with listening or open_socket(host, port) as opened:
+            actual = opened.getsockname()[1]
+            ready(f"http://{f'[{host}]' if ':' in host else host}:{actual}/")
+            server.run(sockets=[opened])
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)

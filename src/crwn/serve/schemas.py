@@ -34,6 +34,21 @@ class RowsRequest(BaseModel):
     rows: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers")]
 
 
+_Candidates = Annotated[
+    list[str] | None, Field(description="only these tasks are tried when the task is inferred; null for all")
+]
+_Top = Annotated[int, Field(ge=1, le=1000, description="how many tasks to return, best first")]
+
+
+class RowsQuery(BaseModel):
+    """What the URL says about rows that are sent as an array."""
+
+    task: Annotated[list[str] | None, Field(max_length=10_000)] = None
+    candidate: list[str] | None = None
+    probabilities: bool = False
+    top: _Top = 10
+
+
 class PredictRequest(RowsRequest):
     """Rows and their task: one name for all rows, one name per row, or none to infer the task of the whole group."""
 
@@ -43,6 +58,7 @@ class PredictRequest(RowsRequest):
 
     task: Annotated[str | list[str] | None, Field(description="a name, one name per row, or null to infer it")] = None
     probabilities: Annotated[bool, Field(description="also return the class probabilities of each row")] = False
+    candidates: _Candidates = None
 
 
 class InferRequest(RowsRequest):
@@ -50,7 +66,8 @@ class InferRequest(RowsRequest):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"rows": [[0.0, 0.5, 1.0, 0.2]], "top": 3}]})
 
-    top: Annotated[int, Field(ge=1, le=1000, description="how many tasks to return, best first")] = 10
+    top: _Top = 10
+    candidates: _Candidates = None
 
 
 class LearnOptions(BaseModel):

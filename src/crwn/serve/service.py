@@ -11,10 +11,14 @@ from crwn.layers import context_tensors
 from crwn.learner import Learner
 from crwn.serve.access import Access
 from crwn.serve.atlas import AtlasMaker
+from crwn.serve.bank_calls import BankCalls
 from crwn.serve.batcher import Batcher
+from crwn.serve.inference import Inference
 from crwn.serve.jobs import Jobs
 from crwn.serve.limits import Limits
+from crwn.serve.loading import Loader, Refresher
 from crwn.serve.metrics import Metrics
+from crwn.serve.parsing import Parser
 
 
 class Service:
@@ -24,8 +28,14 @@ class Service:
         self.learner = learner
         self.access = access
         self.limits = limits
+        self.input_shape = learner.input_shape
         self.metrics = Metrics()
-        self.batcher = Batcher(learner, limits, self.metrics)
+        self.loader = Loader(learner.resident, limits)
+        self.refresher = Refresher(learner, limits)
+        self.batcher = Batcher(learner, limits, self.metrics, self.loader)
+        self.inference = Inference(learner, limits)
+        self.parser = Parser(limits)
+        self.bank_calls = BankCalls(limits)
         self.jobs = Jobs(limits, self.metrics)
         self.atlas = AtlasMaker(learner)
         self.params_per_task = sum(tensor.numel() for tensor in context_tensors(learner.model).values())
@@ -33,6 +43,8 @@ class Service:
         self.began = time.monotonic()
 
     def start(self) -> None:
+        self.loader.start()
+        self.refresher.start()
         self.batcher.start()
         self.jobs.start()
 
@@ -43,6 +55,12 @@ class Service:
     def stop(self) -> None:
         self.jobs.stop()
         self.batcher.stop()
+        self.refresher.stop()
+        self.loader.end()
+        self.loader.join(1.0)  # unless it waits for a bank that hangs
+        self.inference.stop()
+        self.parser.stop()
+        self.bank_calls.stop()
 
     def find(self, task: str) -> Entry | None:
         """The bank's entry of this task, if it exists, without reading its context."""

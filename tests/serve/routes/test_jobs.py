@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from contextlib import ExitStack
+
 import httpx
 import numpy as np
 import pytest
@@ -10,7 +14,7 @@ import crwn
 from crwn.learner import Learner
 from crwn.serve.client import RemoteError
 from crwn.serve.limits import Limits
-from serving import Array, refusal, running
+from serving import Array, refusal, running, wait_until
 
 
 def test_cancel_and_too_many(learner: Learner, small_limits: Limits, digits: tuple[Array, Array]) -> None:
@@ -48,6 +52,46 @@ def test_a_job_that_ended_stays_as_it_is(client: crwn.Client, http: httpx.Client
     state = http.get(f"/v1/jobs/{job.id}").json()
     assert (state["state"], state["step"], state["steps"]) == ("done", 3, 3)
     assert [event["state"] for event in job] == ["done"]
+
+
+def test_a_burst_of_streams_stays_within_the_limit(learner: Learner, digits: tuple[Array, Array]) -> None:
+    x, y = digits
+    with running(learner, limits=Limits(streams=4)) as served, crwn.Client(served.address) as client:
+        job = client.learn("task", x, y, batches=100_000)
+        path = f"{served.address}/v1/jobs/{job.id}/events"
+
+        async def watch(count: int) -> list[int]:
+            async with httpx.AsyncClient(timeout=60, limits=httpx.Limits(max_connections=None)) as http:
+
+                async def status() -> httpx.Response:
+                    return await http.send(http.build_request("GET", path), stream=True)
+
+                responses = await asyncio.gather(*(status() for _ in range(count)))
+                for response in responses:
+                    await response.aclose()
+            return [response.status_code for response in responses]
+
+        found = asyncio.run(watch(40))
+        assert (found.count(200), found.count(429)) == (4, 36)
+        wait_until(lambda: served.service.streams == 0, "all streams have ended")
+        assert asyncio.run(watch(1)) == [200]
+        job.cancel()
+
+
+def test_uploads_that_are_being_read_count_as_jobs(learner: Learner) -> None:
+    head = b"POST /v1/tasks/%d/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n{"
+    with running(learner, limits=Limits(jobs=2)) as served, ExitStack() as stack:
+        port = int(served.address.rpartition(":")[2])
+        for i in range(2):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+            line.sendall(head % i)
+        third = {"x": [[0.0] * 64] * 2, "y": [0, 1], "batches": 1}
+        address = f"{served.address}/v1/tasks/third/learn"
+        wait_until(lambda: httpx.post(address, json=third | {"replace": True}).status_code == 429, "both are counted")
+        stack.close()
+        wait_until(
+            lambda: httpx.post(address, json=third | {"replace": True}).status_code == 202, "there is room again"
+        )
 
 
 def test_unknown_jobs_and_too_many_streams(learner: Learner, digits: tuple[Array, Array]) -> None:

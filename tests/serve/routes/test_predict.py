@@ -91,7 +91,7 @@ BAD_BODIES: list[tuple[Any, int, str]] = [
 def test_bad_bodies_are_errors(http: httpx.Client, body: Any, status: int, code: str) -> None:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     response = http.post("/v1/predict", content=data, headers={"Content-Type": "application/json"})
-    assert refusal(response) == (status, code)
+    assert refusal(response) == (status, code), response.text
 
 
 def test_two_services_see_each_others_changes(learner: Learner, digits: tuple[Array, Array]) -> None:

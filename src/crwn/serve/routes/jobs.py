@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from crwn.serve.access import Writer
 from crwn.serve.errors import ServeError, documented
@@ -41,21 +42,32 @@ async def job_events(request: Request, job: str) -> StreamingResponse:
     found = service.jobs.get(job)
     if service.streams >= service.limits.streams:
         raise ServeError(429, "too_many_streams", "too many event streams are open: poll the job instead")
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return StreamingResponse(_events(service, found), media_type="text/event-stream", headers=headers)
+    service.streams += 1  # at once: a burst of requests must not pass the limit together
+    return _Stream(service, _events(found))
 
 
-async def _events(service: Service, job: Job) -> AsyncIterator[str]:
-    service.streams += 1
-    try:
-        async for changed in job.watch():
-            if not changed:
-                yield ": keep-alive\n\n"
-                continue
-            facts = JobFacts.of(job).model_dump()
-            if job.state == "done":
-                facts["facts"] = dict(job.facts)
-            kind = job.state if job.ended else "progress"
-            yield f"event: {kind}\ndata: {json.dumps(facts)}\n\n"
-    finally:
-        service.streams -= 1
+class _Stream(StreamingResponse):
+    """Events of a job; counted until it ends, also when the client leaves before the first event."""
+
+    def __init__(self, service: Service, events: AsyncIterator[str]) -> None:
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        super().__init__(events, media_type="text/event-stream", headers=headers)
+        self.service = service
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self.service.streams -= 1
+
+
+async def _events(job: Job) -> AsyncIterator[str]:
+    async for changed in job.watch():
+        if not changed:
+            yield ": keep-alive\n\n"
+            continue
+        facts = JobFacts.of(job).model_dump()
+        if job.state == "done":
+            facts["facts"] = dict(job.facts)
+        kind = job.state if job.ended else "progress"
+        yield f"event: {kind}\ndata: {json.dumps(facts)}\n\n"

@@ -33,16 +33,17 @@ async def learn(request: Request, name: TaskName, _: Writer, options: Annotated[
     The data are checked in full before the job is queued. In a JSON body, options may be given beside the data.
     """
     service = service_of(request)
-    kind = body.content_type(request, body.JSON, body.NPZ, body.CSV)
-    service.jobs.check_room(name)
-    data = await body.read_body(request, service.limits.upload_bytes, service.limits.body_seconds * 10)
-    return await run_in_threadpool(_queue, service, name, kind, data, options)
+    limits = service.limits
+    kind = body.content_type(request.headers, body.JSON, body.NPZ, body.CSV)
+    with service.jobs.reserved(name):  # reading and parsing cost as much memory as a job
+        data = await body.read_body(request.receive, request.headers, limits.upload_bytes, limits.body_seconds * 10)
+        return await run_in_threadpool(_queue, service, name, kind, data, options)
 
 
 def _queue(service: Service, name: str, kind: str, data: bytes, options: LearnOptions) -> JobFacts:
     if kind == body.JSON:
-        given = body.parse_json(LearnRequest, data)
-        x, y = body.numbers(given.x, "x"), body.labels(given.y)
+        given, x = _from_json(service, data)
+        y = body.labels(given.y)
         options = options.model_copy(
             update=given.model_dump(include=set(LearnOptions.model_fields), exclude_unset=True)
         )
@@ -51,3 +52,14 @@ def _queue(service: Service, name: str, kind: str, data: bytes, options: LearnOp
     else:
         x, y = body.parse_csv(data)
     return JobFacts.of(service.jobs.add(name, make_learn(service, name, x, y, options)))
+
+
+def _from_json(service: Service, data: bytes) -> tuple[LearnRequest, body.Array]:
+    if len(data) > service.limits.parsed_here_bytes:
+        rest, array = service.parser.parse_here(data, "x")
+        if array is not None:
+            return body.checked(LearnRequest, rest | {"x": [None]}), array
+        given = body.checked(LearnRequest, rest)
+    else:
+        given = body.parse_json(LearnRequest, data)
+    return given, body.numbers(given.x, "x")

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from crwn import __version__
 from crwn.errors import BankError
 from crwn.models import network_of
-from crwn.serve.errors import documented
+from crwn.serve.errors import ServeError, documented
 from crwn.serve.schemas import Atlas, Health, ModelFacts
 from crwn.serve.service import service_of
 
@@ -20,12 +20,12 @@ _PROMETHEUS = {"content": {"text/plain": {"schema": {"type": "string"}}}, "descr
 
 
 @router.get("/healthz")
-def health(request: Request) -> Health:
+async def health(request: Request) -> Health:
     """Whether the service runs and reaches its bank."""
     service = service_of(request)
     return Health(
         status="ok",
-        tasks=len(service.learner.bank),
+        tasks=await service.bank_calls.call(len, service.learner.bank),
         model=service.learner.fingerprint,
         uptime_seconds=round(time.monotonic() - service.began, 1),
         learning=len(service.jobs),
@@ -33,18 +33,18 @@ def health(request: Request) -> Health:
 
 
 @router.get("/metrics", response_class=Response, responses={200: _PROMETHEUS})
-def metrics(request: Request) -> Response:
+async def metrics(request: Request) -> Response:
     """Metrics for Prometheus."""
     service = service_of(request)
     try:
-        text = service.measure()
-    except BankError:
+        text = await service.bank_calls.call(service.measure)
+    except (BankError, ServeError):
         text = service.metrics.text()
     return Response(text, media_type="text/plain; version=0.0.4")
 
 
 @router.get("/v1/model")
-def model(request: Request) -> ModelFacts:
+async def model(request: Request) -> ModelFacts:
     """The model that all tasks share, and what this service allows."""
     service = service_of(request)
     learner = service.learner
@@ -56,7 +56,7 @@ def model(request: Request) -> ModelFacts:
         outputs=learner.outputs,
         params_per_task=service.params_per_task,
         numbers_per_task=service.params_per_task,
-        tasks=len(learner.bank),
+        tasks=await service.bank_calls.call(len, learner.bank),
         read_only=service.access.read_only,
         token_needed=service.access.token is not None,
         version=__version__,
@@ -64,7 +64,7 @@ def model(request: Request) -> ModelFacts:
 
 
 @router.get("/v1/atlas", responses=documented(422))
-def atlas(request: Request, limit: Annotated[int, Query(ge=1, le=300)] = 300) -> Atlas:
+async def atlas(request: Request, limit: Annotated[int, Query(ge=1, le=300)] = 300) -> Atlas:
     """Contexts on a map where similar ones lie close together; with more tasks than `limit`, an even selection."""
     service = service_of(request)
-    return service.atlas.make(min(limit, service.limits.atlas_tasks))
+    return await service.bank_calls.change(service.atlas.make, min(limit, service.limits.atlas_tasks))

@@ -6,7 +6,6 @@ import dataclasses
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
-from starlette.concurrency import run_in_threadpool
 
 from crwn.contexts import Context
 from crwn.errors import TaskError
@@ -23,7 +22,7 @@ _FILE = {"content": {body.CONTEXT: {"schema": BINARY}}, "description": "a `.safe
 
 
 @router.get("")
-def list_tasks(
+async def list_tasks(
     request: Request,
     prefix: Annotated[str, Query(description="only names that start with this", max_length=200)] = "",
     after: Annotated[str | None, Query(description="only names after this one", max_length=200)] = None,
@@ -31,8 +30,11 @@ def list_tasks(
 ) -> TaskPage:
     """Tasks in the order of their names, one page at a time."""
     service = service_of(request)
+    return await service.bank_calls.call(_page, service, prefix, after, min(limit, service.limits.page_size))
+
+
+def _page(service: Service, prefix: str, after: str | None, limit: int) -> TaskPage:
     bank = service.learner.bank
-    limit = min(limit, service.limits.page_size)
     found = bank.entries(prefix, after=after, limit=limit + 1)
     shown = found[:limit]
     return TaskPage(
@@ -43,9 +45,13 @@ def list_tasks(
 
 
 @router.get("/{name}", responses=documented(404))
-def get_task(request: Request, name: TaskName) -> TaskFacts:
+async def get_task(request: Request, name: TaskName) -> TaskFacts:
     """One task."""
     service = service_of(request)
+    return await service.bank_calls.call(_facts, service, name)
+
+
+def _facts(service: Service, name: str) -> TaskFacts:
     entry = service.find(name)
     if entry is None:
         service.learner.bank.get(name)  # raises, with similar names
@@ -54,16 +60,18 @@ def get_task(request: Request, name: TaskName) -> TaskFacts:
 
 
 @router.delete("/{name}", status_code=204, responses=documented(401, 404))
-def forget_task(request: Request, name: TaskName, _: Writer) -> Response:
+async def forget_task(request: Request, name: TaskName, _: Writer) -> Response:
     """Delete a task and its context."""
-    service_of(request).learner.forget(name)
+    service = service_of(request)
+    await service.bank_calls.change(service.learner.forget, name)
     return Response(status_code=204)
 
 
 @router.get("/{name}/context", response_class=Response, responses={200: _FILE, **documented(404)})
-def get_context(request: Request, name: TaskName) -> Response:
+async def get_context(request: Request, name: TaskName) -> Response:
     """The context of a task as a `.safetensors` file."""
-    context = service_of(request).learner.context(name)
+    service = service_of(request)
+    context = await service.bank_calls.call(service.learner.context, name)
     # The file name is fixed: a task's name may contain characters that a header cannot.
     headers = {"Content-Disposition": 'attachment; filename="context.safetensors"'}
     return Response(context.to_bytes(), media_type=body.CONTEXT, headers=headers)
@@ -83,9 +91,11 @@ async def put_context(
 ) -> Stored:
     """Store a context of this model under this name; the whole file is checked first."""
     service = service_of(request)
-    body.content_type(request, body.CONTEXT)
-    data = await body.read_body(request, service.limits.context_bytes, service.limits.body_seconds)
-    return await run_in_threadpool(_store, service, name, data, replace)
+    body.content_type(request.headers, body.CONTEXT)
+    data = await body.read_body(
+        request.receive, request.headers, service.limits.context_bytes, service.limits.body_seconds
+    )
+    return await service.bank_calls.change(_store, service, name, data, replace)
 
 
 def _store(service: Service, name: str, data: bytes, replace: bool) -> Stored:

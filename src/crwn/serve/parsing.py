@@ -1,0 +1,111 @@
+"""Large JSON bodies, parsed in another process: Python's lock would stop every other request meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from crwn.errors import DataError
+from crwn.serve.errors import ServeError
+from crwn.serve.limits import Limits
+
+Parsed = tuple[dict[str, Any], npt.NDArray[Any] | None]  # the object, and the array that was under the key
+_WORKER = Path(__file__).with_name("parse_worker.py")
+
+
+class Parser:
+    """A process that parses one body at a time; it starts with the first one, and again after it was ended."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.waiting = 0
+        self._thread = ThreadPoolExecutor(1, "crwn-parsing")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def parse(self, data: bytes, key: str) -> Parsed:
+        """Parses a JSON object whose array under `key` is returned beside it.
+
+        Raises:
+            ServeError: it is no JSON object, too many bodies wait, or it takes too long or too much memory.
+            DataError: the array has no regular shape, or other values than numbers.
+        """
+        if self.waiting >= self.limits.parses:
+            raise ServeError.busy("too many large bodies are being parsed")
+        self.waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._parse, data, key)
+        finally:
+            self.waiting -= 1
+
+    def parse_here(self, data: bytes, key: str) -> Parsed:
+        """Like `parse`, for callers with a thread of their own."""
+        return self._thread.submit(self._parse, data, key).result()
+
+    def stop(self) -> None:
+        """Ends the process; nothing can be parsed afterwards."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._end()
+
+    def _parse(self, data: bytes, key: str) -> Parsed:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(_WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        late = threading.Timer(self.limits.parse_seconds, self._process.kill)
+        late.start()
+        try:
+            head, array = _exchange(self._process, data, key)
+        except (OSError, ValueError):  # it was ended: by the timer, or by the system for lack of memory
+            self._end()
+            raise ServeError(413, "body_too_large", "the body cannot be parsed in time: send less at once") from None
+        finally:
+            late.cancel()
+        if "problem" in head:
+            raise _refused(head["code"], head["problem"])
+        if "array" not in head:
+            return head["rest"], None
+        kind, shape = head["array"]
+        return head["rest"], np.frombuffer(array, dtype=kind).reshape(shape)
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                try:
+                    pipe.close()
+                except OSError:  # what was not written yet is not wanted any more
+                    continue
+
+
+def _exchange(process: subprocess.Popen[bytes], data: bytes, key: str) -> tuple[dict[str, Any], bytes]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(orjson.dumps([len(data), key]) + b"\n")
+    process.stdin.write(data)
+    process.stdin.flush()
+    sizes = orjson.loads(process.stdout.readline())
+    head, array = (process.stdout.read(size) for size in sizes)
+    if len(array) != sizes[1]:
+        raise ValueError("the answer is cut off")
+    found: dict[str, Any] = orjson.loads(head)
+    return found, array
+
+
+def _refused(code: str, problem: str) -> Exception:
+    if code == "invalid_data":
+        return DataError(problem)
+    status = 413 if code == "too_large" else 422
+    return ServeError(status, "body_too_large" if code == "too_large" else code, problem)
