@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from command_line import SMALL, Crwn
 from crwn import Learner
@@ -124,3 +125,31 @@ def test_columns_of_inferred_and_resumed_tasks(crwn: Crwn, tmp_path: Path) -> No
     crwn("learn", model, "A", tmp_path / "cd.csv", "--resume", "--batches", 5, fails=True)
     with Learner.load(model) as learner:
         assert learner.context("A").info["columns"] == ["a", "b"]
+
+
+def test_a_folder_of_photographs_is_learned_by_frozen_filters(crwn: Crwn, tmp_path: Path) -> None:
+    generator = np.random.default_rng(0)
+    for at in range(24):
+        name = ("stripes", "spots")[at % 2]
+        photo = generator.integers(0, 60, (20, 24, 3))
+        if name == "stripes":
+            photo[:, at // 2 % 4 :: 4] += 180
+        else:
+            photo[at // 2 % 6 :: 6, at // 3 % 6 :: 6] += 190
+        (tmp_path / "photos" / name).mkdir(parents=True, exist_ok=True)
+        Image.fromarray(photo.astype(np.uint8)).save(tmp_path / "photos" / name / f"{at}.png")
+    words = ("--model", "flynet", "--size", "5k", "--batches", 20)
+    facts = crwn("learn", tmp_path / "eye.crwn", "photos", tmp_path / "photos", *words, "--json")
+    assert (facts["params_per_task"], facts["training_accuracy"]) == (4897, 100.0)
+    assert sorted(path.name for path in (tmp_path / "eye.crwn").iterdir()) == ["bank.sqlite", "model.json"]
+    assert json.loads((tmp_path / "eye.crwn" / "model.json").read_text())["kind"] == "image-flynet"
+    predicted = crwn("predict", tmp_path / "eye.crwn", tmp_path / "photos", "--json")
+    assert predicted["accuracy"] == 100.0
+    again = crwn("learn", tmp_path / "eye.crwn", "again", tmp_path / "photos", *words)
+    assert "which has 2 tasks now" in again
+    other = crwn(
+        "learn", tmp_path / "eye.crwn", "x", tmp_path / "photos", "--model", "flynet", "--size", "10k", fails=True
+    )
+    assert "was made with --size 5k, not 10k" in other
+    flat = crwn("learn", tmp_path / "new.crwn", "x", tmp_path / "photos", "--size", "5k", fails=True)
+    assert "--size 5k is for images and --model flynet" in flat

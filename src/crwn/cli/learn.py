@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -67,6 +68,12 @@ def command(
         int | None,
         typer.Option(min=1, help="Width of a new network's hidden layers; by default 4096, or 10 x inputs for flynet."),
     ] = None,
+    learned: Annotated[
+        str | None,
+        typer.Option(
+            "--size", help="Parameters that a task learns, for images and --model flynet: 5k, 10k, 20k or 30k."
+        ),
+    ] = None,
     weights: Annotated[
         WeightKind | None, typer.Option(help="Frozen weights of a new network; hadamard by default.")
     ] = None,
@@ -84,8 +91,10 @@ def command(
     """Learn a task from a data file; a model folder that does not exist is made, sized for the data."""
     from crwn.contexts import check_free
 
+    if learned is not None and kind is not Kind.flynet and not (model / "model.json").exists():
+        raise ConfigError(f"--size {learned} is for images and --model flynet: give that too, or --hidden instead")
     given = FileToLearn(data, label=label, ignore=ignore or (), text=text or (), size=image_size)
-    wanted = {"model": kind, "hidden": hidden, "weights": weights, "seed": seed, "classes": classes}
+    wanted = {"model": kind, "hidden": hidden, "size": learned, "weights": weights, "seed": seed, "classes": classes}
     wanted = {option: value for option, value in wanted.items() if value is not None}
     if not (model / "model.json").exists() and not resume:
         if start not in (None, "nearest"):
@@ -158,7 +167,7 @@ def _make(
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists but is not a model folder: choose another path")
-    network = _network(x[0].size, len(classes_of(plain_labels(y))), wanted)
+    network = _network(tuple(x[0].shape), len(classes_of(plain_labels(y))), wanted)
     choose_recipe(network, **length)
     Learner(network).prepare(task, x, y, validation=validation)
     Learner(network, bank=folder).close()
@@ -168,10 +177,13 @@ def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
     """Open the learner of an existing folder; raise ConfigError for options that contradict how it was made."""
     from crwn.learner import Learner
     from crwn.learner.folder import read_description
+    from crwn.models.image_flynet import SIZES, filters_for
 
     record = read_description(folder)
     config = record.get("config")
-    made = {**(config if isinstance(config, dict) else {}), "model": record.get("kind")}
+    made = {**(config if isinstance(config, dict) else {}), "model": str(record.get("kind")).removeprefix("image-")}
+    if "filters" in made:
+        made["size"] = next((size for size in SIZES if filters_for(size, grid=made["grid"]) == made["filters"]), None)
     for option, value in wanted.items():
         there = made.get(option)
         if (set(there) != {value}) if isinstance(there, list) else (there != value):
@@ -185,13 +197,19 @@ def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
     return Learner.load(folder)
 
 
-def _network(features: int, found: int, wanted: dict[str, Any]) -> Any:
-    from crwn.models import FlyNet, NeuroModNet
+def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any]) -> Any:
+    """A network for rows of this shape; flynet has frozen filters where they are images and no width is given."""
+    from crwn.models import FlyNet, ImageFlyNet, NeuroModNet
 
-    classes, seed = wanted.get("classes", max(10, found)), wanted.get("seed", 0)
+    classes, seed, features = wanted.get("classes", max(10, found)), wanted.get("seed", 0), math.prod(shape)
+    images = len(shape) > 1 and "hidden" not in wanted
+    if "size" in wanted and not images:
+        raise ConfigError(f"--size {wanted['size']} is for images: give --hidden, the number of hidden nodes, instead")
     if wanted.get("model") == Kind.flynet:
         if "weights" in wanted:
             raise ConfigError("--weights is for neuromodnet: flynet's encoder is sparse and its decoder gaussian")
+        if images:
+            return ImageFlyNet(shape if len(shape) == 3 else (1, *shape), classes, seed=seed, size=wanted.get("size"))
         return FlyNet(features, wanted.get("hidden", 10 * features), classes, seed=seed)
     width = wanted.get("hidden", 4096)
     return NeuroModNet(

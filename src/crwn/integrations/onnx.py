@@ -22,6 +22,7 @@ from crwn.errors import CRWNError, MissingExtraError, ModelError
 from crwn.layers import context_names
 from crwn.layers.weights import SparseBinary
 from crwn.learner import Learner
+from crwn.models.image_encoder import ImageEncoder
 from crwn.models.merge import editable_copy
 
 OPSET = 18
@@ -124,12 +125,28 @@ class _GatheredSums(nn.Module):
         return sums
 
 
+class _PlainEncoder(nn.Module):
+    """The image encoder in operators that ONNX has: a convolution, divided by the local deviation."""
+
+    def __init__(self, encoder: ImageEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.encoder.plain(x)
+
+
 def _exportable(model: nn.Module) -> nn.Module:
     network = editable_copy(model)
     for name, module in list(network.named_modules()):
+        replaced: nn.Module | None = None
         if isinstance(module, SparseBinary):
+            replaced = _GatheredSums(module)
+        elif isinstance(module, ImageEncoder):
+            replaced = _PlainEncoder(module)
+        if replaced is not None:
             parent, _, leaf = name.rpartition(".")
-            setattr(network.get_submodule(parent), leaf, _GatheredSums(module))
+            setattr(network.get_submodule(parent), leaf, replaced)
     return network
 
 

@@ -22,6 +22,7 @@ from crwn.layers.weights.filters import CONTRAST, FilterBank, Images, standardiz
 from crwn.models.trained import set_trained
 
 WORKING_BYTES = 2 * 2**20  # of responses that a thread computes at once: they stay in its core's cache
+ROOT_FLOOR = 1e-3  # added under roots: near 0 they would enlarge rounding errors
 LARGE_SIDE = 48  # images with larger sides are averaged down to less than this
 PICTURES_MEASURED = 128  # for the mean and deviation of the features
 
@@ -143,7 +144,7 @@ class ImageEncoder(nn.Module):
             both = torch.stack([F.relu(y - self.threshold), F.relu(-y - self.threshold)], dim=1)
             parts.append((both @ cells.mT).mT.flatten(1))  # [n, 2, cells, filters]
         averages = torch.cat(parts, dim=1)
-        return ((averages.sqrt() if self.root else averages) - self.centre) * self.scale
+        return (((averages + ROOT_FLOOR).sqrt() if self.root else averages) - self.centre) * self.scale
 
     def responses(self, x: Tensor) -> Iterator[Tensor]:
         """Responses `[images, filters, down, across]` of every filter bank, for pictures of what the encoder sees."""
@@ -173,7 +174,7 @@ class ImageEncoder(nn.Module):
                 some = slice(at, at + at_once)
                 self._pool(flat[some], deviations[some], bank, cells, part[some])
             start = stop
-        return out.sqrt_() if self.root else out
+        return out.add_(ROOT_FLOOR).sqrt_() if self.root else out
 
     def _pool(self, flat: Tensor, deviations: Tensor, bank: FilterBank, cells: Tensor, out: Tensor) -> None:
         count, places = deviations.shape

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from operator import index
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from crwn.errors import ConfigError
@@ -32,6 +33,8 @@ class ImageFlyNet(EncodedNetwork):
         size: "5k", "10k", "20k" or "30k", the most parameters that a task learns; `filters` instead gives their number.
         sides, grid, threshold, stride, root: as for `ImageEncoder`.
         mirror: a task learns every training image and its mirror image.
+        shift: if not 0, a task also learns four copies of every training image that are shifted by so many pixels
+            along both sides, two of them mirrored.
         mirror_predictions: predictions use the average of the features of an image and of its mirror image.
         modulation, start, start_scale: as for NeuroModNet.
 
@@ -59,6 +62,7 @@ class ImageFlyNet(EncodedNetwork):
         stride: int = 1,
         root: bool = False,
         mirror: bool = True,
+        shift: int = 0,
         mirror_predictions: bool = False,
         modulation: str = "both",
         start: str = "uniform",
@@ -84,6 +88,7 @@ class ImageFlyNet(EncodedNetwork):
             "seed": seed,
             **encoding,
             "mirror": bool(mirror),
+            "shift": index(shift),
             "mirror_predictions": bool(mirror_predictions),
             "modulation": modulation,
             "start": start,
@@ -93,6 +98,7 @@ class ImageFlyNet(EncodedNetwork):
         self.input_shape = self.encoder.input_shape
         self.classes = classes
         self.mirror, self.mirror_predictions = bool(mirror), bool(mirror_predictions)
+        self.changes = _changes(self.mirror, index(shift))
         self.decoder = ModulatedLinear(
             self.encoder.features,
             classes,
@@ -116,7 +122,7 @@ class ImageFlyNet(EncodedNetwork):
 
     @property
     def copies(self) -> int:
-        return 2 if self.mirror else 1
+        return len(self.changes)
 
     def encode(self, x: Tensor) -> Tensor:
         features: Tensor = self.encoder(x)
@@ -125,7 +131,7 @@ class ImageFlyNet(EncodedNetwork):
         return features
 
     def encode_copy(self, x: Tensor, number: int) -> Tensor:
-        features: Tensor = self.encoder(x.flip(-1) if number == 1 else x)
+        features: Tensor = self.encoder(_changed(x, self.changes[number]))
         return features
 
     def forward(self, x: Tensor) -> Tensor:
@@ -143,6 +149,31 @@ class ImageFlyNet(EncodedNetwork):
     def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
         out: Tensor = self.decoder(self.encode(x), contexts.gain(self.decoder, "decoder"))
         return out
+
+
+Change = tuple[int, int, bool]  # pixels down and right, and whether mirrored
+
+
+def _changes(mirror: bool, shift: int) -> list[Change]:
+    """The copies of a training image that a task learns."""
+    if shift < 0:
+        raise ConfigError(f"shift must be 0 or a number of pixels, got {shift}")
+    changes = [(0, 0, False)] + [(0, 0, True)] * mirror
+    if shift:
+        changes += [(down, right, mirror and down == right) for down in (-shift, shift) for right in (-shift, shift)]
+    return changes
+
+
+def _changed(x: Tensor, change: Change) -> Tensor:
+    down, right, mirrored = change
+    if mirrored:
+        x = x.flip(-1)
+    if down or right:
+        height, width = x.shape[-2:]
+        rows = (torch.arange(height) - down).clamp(0, height - 1)  # pixels at the edge are repeated
+        columns = (torch.arange(width) - right).clamp(0, width - 1)
+        x = x.index_select(-2, rows).index_select(-1, columns)
+    return x
 
 
 def filters_for(size: str, *, grid: int = 3) -> int:
