@@ -2,22 +2,29 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+DEMO := $(VENV)/.ready-demo
 READY := $(VENV)/.ready
-EXTRAS := serve,report,ray,postgres,onnx,hub,tensorboard,parquet,search,wandb,docs,bench,dev
+DEMO_EXTRAS := serve,report
+EXTRAS := $(DEMO_EXTRAS),ray,postgres,onnx,hub,tensorboard,parquet,search,wandb,docs,bench,dev
 
 .PHONY: install demo test lint bench docs clean
 
 install: $(READY)
 
-$(READY): pyproject.toml constraints.txt scripts/install-avalanche
+# What the demo needs: less than half of what the tests need.
+$(DEMO): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "crwn needs Python 3.11 or newer")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(DEMO_EXTRAS)]'
+	touch $(DEMO)
+
+$(READY): $(DEMO) scripts/install-avalanche
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
 	scripts/install-avalanche $(BIN)/python || echo "note: Avalanche could not be installed; its tests will be skipped"
 	touch $(READY)
 
-demo: $(READY)
+demo: $(DEMO)
 	$(BIN)/crwn demo --out demo
 
 # Two files at a time, one thread each: most tests wait for processes they start. N=0 runs one after another.

@@ -1,4 +1,10 @@
-"""crwn as a strategy in Avalanche: five tasks of two digits each, Avalanche's own loop, metrics and logger."""
+"""crwn as a strategy in Avalanche: five tasks of two digits each, Avalanche's own loop, metrics and logger.
+
+Run it with `python examples/avalanche_strategy.py` after `scripts/install-avalanche`.
+"""
+
+# First: it also imports a torchvision that was built for another torch, which Avalanche alone cannot.
+from crwn.integrations.avalanche import CRWN  # isort: split
 
 import torch
 from avalanche.benchmarks import nc_benchmark
@@ -10,7 +16,6 @@ from sklearn.datasets import load_digits
 from torch.utils.data import TensorDataset
 
 import crwn
-from crwn.integrations.avalanche import CRWN
 
 x, y = (torch.as_tensor(part) for part in load_digits(return_X_y=True))
 train, test = TensorDataset(x[:1200].float(), y[:1200]), TensorDataset(x[1200:].float(), y[1200:])

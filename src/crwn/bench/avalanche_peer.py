@@ -11,7 +11,7 @@ import torch
 
 from crwn.bench.measure import Figure, alternately, ratio
 from crwn.bench.paper_style import BATCH
-from crwn.bench.torchvision_wheel import define_operators
+from crwn.integrations.torchvision_wheel import import_torchvision
 from crwn.models import NeuroModNet
 from crwn.scenarios import Scenario
 from crwn.training.loop import train
@@ -58,7 +58,7 @@ def _avalanche() -> Any:
     """Return (model, x, y) -> a function that learns all rows once with Avalanche's Naive strategy."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        define_operators()
+        import_torchvision()
         from avalanche.benchmarks import benchmark_from_datasets, with_task_labels
         from avalanche.benchmarks.utils import DataAttribute, as_classification_dataset
         from avalanche.training.plugins import EvaluationPlugin

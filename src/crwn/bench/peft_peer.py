@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from crwn.bench.torchvision_wheel import define_operators
+from crwn.integrations.torchvision_wheel import import_torchvision
 
 
 def sides(
@@ -22,7 +23,8 @@ def sides(
     A batch touches as many adapters as it has rows, so no more are made: thousands of them would take PEFT long to
     build and would only make it slower.
     """
-    define_operators()
+    with suppress(ImportError):  # PEFT needs none, but imports what is there
+        import_torchvision()
     try:
         from peft import IA3Config, LoraConfig, get_peft_model
     except ImportError as error:

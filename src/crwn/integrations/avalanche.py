@@ -12,11 +12,13 @@ from torch.utils.data import DataLoader
 
 from crwn.data.dataset import Rows
 from crwn.errors import DataError, MissingExtraError
+from crwn.integrations.torchvision_wheel import import_torchvision
 from crwn.learner import Learner
 from crwn.scenarios import Scenario, Task
 from crwn.training.recipe import Recipe
 
 try:
+    import_torchvision()
     from avalanche.training.plugins.evaluation import default_evaluator
     from avalanche.training.templates import SupervisedTemplate
 except ImportError:
