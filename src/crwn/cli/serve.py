@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -65,7 +65,7 @@ def command(
         raise ConfigError("both a token and --token-file are given: give one of them")
     token = read_token(token_file) if token_file is not None else token or None
     Access(token, read_only).check_host(host)
-    settings = {"host": host, "token": token, "read_only": read_only, "hosts": allow_host or []}
+    settings: dict[str, Any] = {"host": host, "token": token, "read_only": read_only, "hosts": allow_host or []}
     with _open(model, bank, resident) as learner:
         serving = f"{len(learner.bank):,} tasks of {model}"
         serve(learner, port=port, ready=lambda address: _ready(serving, address), **settings)

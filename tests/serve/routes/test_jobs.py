@@ -87,7 +87,8 @@ def test_uploads_that_are_being_read_count_as_jobs(learner: Learner) -> None:
             line.sendall(head % i)
         third = {"x": [[0.0] * 64] * 2, "y": [0, 1], "batches": 1}
         address = f"{served.address}/v1/tasks/third/learn"
-        wait_until(lambda: httpx.post(address, json=third | {"replace": True}).status_code == 429, "both are counted")
+        wait_until(lambda: served.service.jobs._reserved == 2, "both are counted")
+        assert refusal(httpx.post(address, json=third)) == (429, "too_many_jobs")
         stack.close()
         wait_until(
             lambda: httpx.post(address, json=third | {"replace": True}).status_code == 202, "there is room again"
