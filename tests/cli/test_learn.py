@@ -18,14 +18,18 @@ from crwn import Learner
 def test_learn_makes_a_folder_sized_for_the_data(crwn: Crwn, files: Path, tmp_path: Path) -> None:
     folder = tmp_path / "new.crwn"
     facts = crwn("learn", folder, "odd", files / "odd.csv", "--batches", 3, "--json")
-    assert facts["params_per_task"] == facts["params"] == 64 + 4096 + 4096 + 3
+    assert facts["params_per_task"] == facts["params"] == 65 + 1024 + 2
     assert facts["classes"] == ["even", "odd"]
     assert (facts["rows"], facts["batches"], facts["tasks"]) == (300, 3, 1)
     record = json.loads((folder / "model.json").read_text())
     assert record["kind"] == "neuromodnet"
-    assert record["config"]["weights"] == "hadamard"
-    assert (record["config"]["hidden"], record["config"]["classes"]) == ([4096, 4096], 10)
+    assert (record["config"]["weights"], record["config"]["constant"]) == ("gaussian", True)
+    assert (record["config"]["hidden"], record["config"]["classes"]) == ([1024], 10)
     assert sorted(path.name for path in folder.iterdir()) == ["bank.sqlite", "model.json"]
+    assert (facts["held_out"], facts["kind"]) == (60, "classification")
+    crwn("learn", tmp_path / "pixels.crwn", "ten", files / "up.npz", "--batches", 1)
+    config = json.loads((tmp_path / "pixels.crwn" / "model.json").read_text())["config"]
+    assert (config["hidden"], config["weights"], "constant" in config) == ([4096, 4096], "hadamard", False)
     again = crwn("learn", folder, "ten", files / "up.npz", "--batches", 2)
     assert again.startswith('learned "ten": 600 rows, 10 classes, 2 batches in')
     assert "which has 2 tasks now" in again

@@ -20,10 +20,14 @@ def prepared(rows: int = 100, *, name: str = "t", validation: object = None) -> 
 
 
 def test_named_recipes_and_lengths() -> None:
-    model = NeuroModNet(4, (8,), 2, seed=0)
+    model = NeuroModNet(4, (8,), 2, seed=0, constant=False)
     assert choose_recipe(model, "paper", batches=None, epochs=None).schedule == "constant"
     best = choose_recipe(model, None, batches=7, epochs=None)
     assert (best.rate, best.schedule, best.batches) == (0.02, "cosine", 7)
+    table = NeuroModNet(4, (8,), 2, seed=0)
+    assert choose_recipe(table, None, batches=None, epochs=None, rows=400).steps(400) == 300
+    assert choose_recipe(table, None, batches=None, epochs=None, rows=12_800).steps(12_800) == 3000
+    assert choose_recipe(table, "paper", batches=None, epochs=None, rows=400).steps(400) == 1000
     own = choose_recipe(model, Recipe(optimizer="adam", batches=5), batches=None, epochs=3)
     assert (own.optimizer, own.batches, own.epochs) == ("adam", None, 3)
     with pytest.raises(ConfigError, match="fast"):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crwn.cli.learned import HowToLearn, is_table, learned_facts, learned_text, learned_warnings
 from crwn.cli.options import AsJson, DataFile, ModelFolder, TaskName, counted
 from crwn.cli.rows import AsText, FileToLearn, Ignore, ImageSize, Label
 from crwn.errors import ConfigError, CRWNError
@@ -46,14 +48,29 @@ def command(
     model: ModelFolder,
     task: TaskName,
     data: DataFile,
-    batches: Annotated[int | None, typer.Option(min=1, help="Batches of 128 rows; 1,000 by default.")] = None,
+    batches: Annotated[
+        int | None, typer.Option(min=1, help="Batches of 128 rows; by default 1,000, or as fits a table.")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Epochs, instead of batches.")] = None,
     recipe: Annotated[
         RecipeName, typer.Option(help="Optimizer, learning rate and schedule: best, or as in the paper.")
     ] = RecipeName.best,
     validation: Annotated[
         float | None,
-        typer.Option(min=0.0, max=0.9, help="Share of the rows to hold out, for early stopping and the accuracy."),
+        typer.Option(
+            min=0.0,
+            max=0.9,
+            help="Share of the rows to hold out, for early stopping and the accuracy; 0 for none. By default 0.2 of a "
+            "table and 0.1 of other rows, up to 50,000 of them, which are all learned in the end.",
+        ),
+    ] = None,
+    regression: Annotated[bool, typer.Option("--regression", help="Labels are numbers to predict.")] = False,
+    multilabel: Annotated[
+        bool,
+        typer.Option("--multilabel", help="A row has any number of labels: `red|round` in the column, 0 and 1 in y."),
+    ] = False,
+    class_weight: Annotated[
+        str | None, typer.Option(help="`balanced` lets all classes count the same, however rare.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue training from the task's context.")] = False,
     replace: Annotated[bool, typer.Option("--replace", help="Learn an existing task again from the start.")] = False,
@@ -66,7 +83,9 @@ def command(
     ] = None,
     hidden: Annotated[
         int | None,
-        typer.Option(min=1, help="Width of a new network's hidden layers; by default 4096, or 10 x inputs for flynet."),
+        typer.Option(
+            min=1, help="Width of a new network's hidden layers; 4096, 1024 for tables, 10 x inputs for flynet."
+        ),
     ] = None,
     learned: Annotated[
         str | None,
@@ -75,7 +94,7 @@ def command(
         ),
     ] = None,
     weights: Annotated[
-        WeightKind | None, typer.Option(help="Frozen weights of a new network; hadamard by default.")
+        WeightKind | None, typer.Option(help="Frozen weights of a new network; hadamard, for tables gaussian.")
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of a new network; 0 by default.")] = None,
     classes: Annotated[
@@ -96,80 +115,58 @@ def command(
     given = FileToLearn(data, label=label, ignore=ignore or (), text=text or (), size=image_size)
     wanted = {"model": kind, "hidden": hidden, "size": learned, "weights": weights, "seed": seed, "classes": classes}
     wanted = {option: value for option, value in wanted.items() if value is not None}
+    how = HowToLearn(regression, multilabel, class_weight, validation)
+    length: dict[str, Any] = {"recipe": recipe.value, "batches": batches, "epochs": epochs}
     if not (model / "model.json").exists() and not resume:
         if start not in (None, "nearest"):
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
-        x, y, _ = given.rows()
-        _make(model, task, x, y, validation, wanted, recipe=recipe.value, batches=batches, epochs=epochs)
+        x, y, about = given.rows()
+        _make(model, task, x, how.targets(y), how.options(x, about), wanted, about, length)
     with _open(model, wanted) as learner:
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
-        x, y, facts_of_rows = given.rows(learner, task if resume else None)
+        x, y, about = given.rows(learner, task if resume else None)
+        y = how.targets(y)
         try:
             context = learner.learn(
-                task,
-                x,
-                y,
-                batches=batches,
-                epochs=epochs,
-                recipe=recipe.value,
-                validation=validation,
-                resume=resume,
-                replace=replace,
-                start=start,
-                info=facts_of_rows,
+                task, x, y, resume=resume, replace=replace, start=start, info=about, **length, **how.options(x, about)
             )
         except KeyboardInterrupt:
             raise CRWNError(
                 f'stopped while learning "{task}"; saved before: {counted(len(learner.bank), "task")}'
             ) from None
-        accuracy = learner.score(x, y, task=task)
-        size = sum(tensor.nbytes for tensor in context.tensors.values())
-        facts: dict[str, Any] = {
-            "model": str(model),
-            "task": task,
-            "classes": list(context.classes),
-            "rows": len(x),
-            "batches": context.info.batches,
-            "training_accuracy": round(100 * accuracy, 2),
-            "accuracy": context.info.accuracy,
-            "params_per_task": context.params,
-            "params": context.params,  # name of earlier versions
-            "bytes": size,
-            "seconds": context.info.seconds,
-            "tasks": len(learner.bank),
-        }
+        facts = learned_facts(model, context, learner.score(x, y, task=task), rows=len(x), tasks=len(learner.bank))
     for note in given.notes():
         typer.echo(f"note: {note}", err=True)
     if as_json:
         typer.echo(json.dumps(facts))
-        return
-    reached = f"accuracy {facts['training_accuracy']:.1f}% on these training rows"
-    if facts["accuracy"] is not None:
-        reached = f"accuracy {facts['accuracy']:.1f}% on the rows held out"
-    typer.echo(
-        f'learned "{task}": {facts["rows"]:,} rows, {len(context.classes)} classes, {facts["batches"]:,} batches in '
-        f"{facts['seconds']:.1f} s, {reached}\n"
-        f"saved {context.params:,} parameters ({size:,} bytes) in {model}, "
-        f"which has {counted(facts['tasks'], 'task')} now"
-    )
-    if validation is None:
-        typer.echo("hint: --validation 0.1 holds rows out and reports the accuracy on them", err=True)
+    else:
+        typer.echo(learned_text(facts, context))
+    for warning in learned_warnings(context):
+        typer.echo(f"warning: {warning}", err=True)
 
 
 def _make(
-    folder: Path, task: str, x: Any, y: Any, validation: float | None, wanted: dict[str, Any], **length: Any
+    folder: Path,
+    task: str,
+    x: Any,
+    y: Any,
+    options: dict[str, Any],
+    wanted: dict[str, Any],
+    about: Mapping[str, Any],
+    length: dict[str, Any],
 ) -> None:
     """Make a model folder sized for the data, after checking that the data can be learned with it."""
-    from crwn.data.inputs import classes_of, plain_labels
     from crwn.learner import Learner
     from crwn.learner.fit import choose_recipe
+    from crwn.learner.targets import make_targets
 
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists but is not a model folder: choose another path")
-    network = _network(tuple(x[0].shape), len(classes_of(plain_labels(y))), wanted)
+    outputs = len(make_targets(task, y, options["kind"] or "classification").labels)
+    network = _network(tuple(x[0].shape), outputs, wanted, rows=len(x), table=is_table(x, about))
     choose_recipe(network, **length)
-    Learner(network).prepare(task, x, y, validation=validation)
+    Learner(network).prepare(task, x, y, info=about, **options)
     Learner(network, bank=folder).close()
 
 
@@ -197,8 +194,9 @@ def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
     return Learner.load(folder)
 
 
-def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any]) -> Any:
+def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any], *, rows: int, table: bool) -> Any:
     """A network for rows of this shape; flynet has frozen filters where they are images and no width is given."""
+    from crwn.learner.tables import table_network
     from crwn.models import FlyNet, ImageFlyNet, NeuroModNet
 
     classes, seed, features = wanted.get("classes", max(10, found)), wanted.get("seed", 0), math.prod(shape)
@@ -210,7 +208,14 @@ def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any]) -> Any:
             raise ConfigError("--weights is for neuromodnet: flynet's encoder is sparse and its decoder gaussian")
         if images:
             return ImageFlyNet(shape if len(shape) == 3 else (1, *shape), classes, seed=seed, size=wanted.get("size"))
-        return FlyNet(features, wanted.get("hidden", 10 * features), classes, seed=seed)
+        hidden = wanted.get("hidden", max(256, 10 * features))
+        few, constant = min(7, features), True if table else None
+        return FlyNet(features, hidden, classes, seed=seed, inputs_per_node=few, constant=constant)
+    if table and wanted.get("weights") != WeightKind.patches:
+        given: dict[str, Any] = {"hidden": (wanted["hidden"],)} if "hidden" in wanted else {}
+        if "weights" in wanted:
+            given["weights"] = str(wanted["weights"])
+        return table_network(features, classes, rows=rows, seed=seed, **given)
     width = wanted.get("hidden", 4096)
     return NeuroModNet(
         features, (width, width), classes, seed=seed, weights=str(wanted.get("weights", WeightKind.hadamard))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crwn.cli.learned import SEPARATOR
 from crwn.cli.options import AsJson, DataFile, ModelOrRun
 
 if TYPE_CHECKING:
@@ -50,7 +51,10 @@ def command(
             task = ranked[0].task
         predictions = learner.predict(given.x, task=task).tolist()
         y = _labels(given, learner, task)
-        certain = learner.predict_proba(given.x, task=task).max(axis=1).tolist() if out is not None else []
+        kind = learner.context(task).info.kind
+        certain: list[Any] = [None] * len(predictions)
+        if out is not None and kind == "classification":
+            certain = learner.predict_proba(given.x, task=task).max(axis=1).tolist()
     facts: dict[str, Any] = {"model": str(model), "task": task, "predictions": predictions}
     files = given.names
     if files is not None:
@@ -58,8 +62,7 @@ def command(
     if ranked is not None:
         facts["inferred"] = [{"task": one.task, "score": round(one.score, 4)} for one in ranked[:5]]
     if y is not None:
-        right = sum(bool(a == b) for a, b in zip(predictions, y, strict=True))
-        facts["accuracy"] = round(100 * right / len(predictions), 2)
+        facts |= _scores(predictions, y, kind)
     if out is not None:
         _write(out, given, predictions, certain)
         facts["out"] = str(out)
@@ -68,13 +71,36 @@ def command(
         return
     if out is None:
         for at, label in enumerate(predictions):
-            typer.echo(label if files is None else f"{files[at]}\t{label}")
+            shown = SEPARATOR.join(map(str, label)) if kind == "multilabel" else label
+            typer.echo(shown if files is None else f"{files[at]}\t{shown}")
     else:
         typer.echo(f"wrote {len(predictions):,} predictions to {out}")
     if ranked is not None:
         typer.echo(f'inferred task: "{task}" (score {ranked[0].score:.3f})', err=True)
     if y is not None:
-        typer.echo(f"accuracy: {facts['accuracy']:.2f}% of {len(predictions):,} rows", err=True)
+        figure = f"R2 {facts['r2']:.4f}" if kind == "regression" else f"accuracy: {facts['accuracy']:.2f}%"
+        typer.echo(f"{figure} of {len(predictions):,} rows", err=True)
+
+
+def _scores(predictions: list[Any], y: list[Any], kind: str) -> dict[str, float]:
+    """The accuracy of predictions in percent (of all labels of a row, for multilabel), or R2 of a regression."""
+    import numpy as np
+
+    from crwn.learner.answers import r2
+
+    if kind == "regression":
+        return {"r2": round(r2(np.asarray(predictions, dtype=float), np.asarray(y, dtype=float)), 4)}
+    if kind == "multilabel":
+        found: list[Any] = [set(one) for one in predictions]
+        wanted: list[Any] = [set(filter(None, map(str.strip, str(label).split(SEPARATOR)))) for label in y]
+    else:
+        found, wanted = predictions, y
+    right = sum(bool(a == b) for a, b in zip(found, wanted, strict=True))
+    return {"accuracy": round(100 * right / len(predictions), 2)}
+
+
+def _cell(label: Any) -> Any:
+    return SEPARATOR.join(map(str, label)) if isinstance(label, tuple | list) else label
 
 
 def _labels(given: Given, learner: Learner, task: str) -> list[Any] | None:
@@ -98,7 +124,7 @@ def _labels(given: Given, learner: Learner, task: str) -> list[Any] | None:
     return labels if not isinstance(given.x, ImageFiles) or set(labels) & set(context.classes) else None
 
 
-def _write(path: Path, given: Given, predictions: list[Any], certain: list[float]) -> None:
+def _write(path: Path, given: Given, predictions: list[Any], certain: list[Any]) -> None:
     """Write the predictions as CSV, with the file of each image, the line of each row of a table, or its position."""
     from crwn._utils import write_whole
     from crwn.data import Table
@@ -112,6 +138,7 @@ def _write(path: Path, given: Given, predictions: list[Any], certain: list[float
     rows = csv.writer(text, lineterminator="\n")
     rows.writerow([name, "prediction", "probability"])
     rows.writerows(
-        [place, label, f"{share:.4f}"] for place, label, share in zip(places, predictions, certain, strict=True)
+        [place, _cell(label), "" if share is None else f"{share:.4f}"]
+        for place, label, share in zip(places, predictions, certain, strict=True)
     )
     write_whole(path, text.getvalue().encode())

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from crwn.cli.options import AsJson, ModelOrRun, counted
+
+if TYPE_CHECKING:
+    from crwn.contexts import ContextInfo
 
 EPILOG = "Example: crwn tasks digits.crwn --prefix site-"
 
@@ -35,6 +38,11 @@ def command(
                 "created": one.created,
                 "rows": one.info.rows,
                 "accuracy": one.info.accuracy,
+                "kind": one.info.kind,
+                "majority": one.info.majority,
+                "balanced_accuracy": one.info.balanced_accuracy,
+                "r2": one.info.r2,
+                "held_out": one.info.held_out,
             }
             for one in entries
         ]
@@ -44,7 +52,7 @@ def command(
 
     rows = []
     for one in entries:
-        accuracy = _accuracy(one.info.accuracy, one.info.training_accuracy)
+        accuracy = _figures(one.info, len(one.classes))
         counts = [f"{number:,}" for number in (len(one.classes), one.params, one.bytes)]
         rows.append([one.name, *counts, accuracy, one.created[:19].replace("T", " ")])
     if rows:
@@ -53,8 +61,14 @@ def command(
     typer.echo(f"{counted(count, 'task')} in {model}{more}")
 
 
-def _accuracy(held_out: float | None, training: float | None) -> str:
-    """Accuracy in percent on held-out rows, or on the training rows if none were held out."""
-    if held_out is not None:
-        return f"{held_out:.1f}%"
-    return "" if training is None else f"{training:.1f}% (training)"
+def _figures(info: ContextInfo, classes: int) -> str:
+    """The figures of a task on held-out rows, or on the training rows where none were held out."""
+    from crwn.learner.judge import verdict
+
+    found = verdict(info, classes)
+    parts = [found.figures] if found.figures else []
+    if info.accuracy is None and info.training_accuracy is not None:
+        parts.append("(training)")
+    if found.warning:
+        parts.append("(no better than a constant answer)")
+    return " ".join(parts)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from crwn.contexts.kinds import Kind, read_kind
 from crwn.data.standardize import NO_SCALING, Scaling, read_scaling
 from crwn.data.tables.encoding import TableEncoding, read_encoding
 from crwn.errors import ConfigError, ContextError
@@ -33,8 +34,14 @@ class ContextInfo(Mapping[str, Any]):
         scaling: mean and deviation that inputs are standardized with.
         own_entropy: mean and deviation of the output entropy on the task's own samples (`fit_of` reads it).
         sketch: projected mean of the task's own samples (`crwn.contexts.sketch`).
-        accuracy: percent correct on held-out samples.
-        training_accuracy: percent correct on training samples.
+        accuracy: percent correct on held-out samples; of a multilabel task, percent of its labels that are correct.
+        training_accuracy: the same on training samples, where none were held out.
+        majority: percent correct of always answering the commonest class, on the same samples.
+        balanced_accuracy: mean of the percents correct of every class, on the same samples.
+        r2, rmse: of a regression, on the same samples: share of the variance explained, and root mean squared error.
+        held_out: the number of held-out samples that these were measured on.
+        kind: "multilabel" or "regression"; nothing for classification.
+        target_scaling: mean and deviation of the numbers that a regression predicts.
         factors: what makes the task differ from others, such as `{"angle": 10.0}`.
         columns: names of the table's columns in the order of the inputs.
         encoding: how the columns become inputs, where they are not all numbers without gaps.
@@ -55,6 +62,13 @@ class ContextInfo(Mapping[str, Any]):
     sketch: Mapping[str, Any] | None = None
     accuracy: float | None = None
     training_accuracy: float | None = None
+    majority: float | None = None
+    balanced_accuracy: float | None = None
+    r2: float | None = None
+    rmse: float | None = None
+    held_out: int | None = None
+    kind: Kind = "classification"
+    target_scaling: Scaling = NO_SCALING
     factors: Mapping[str, float | int | str] = field(default_factory=dict)
     columns: tuple[str, ...] | None = None
     encoding: TableEncoding | None = None
@@ -162,13 +176,25 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "sketch": _mapping,
     "accuracy": _number,
     "training_accuracy": _number,
+    "majority": _number,
+    "balanced_accuracy": _number,
+    "r2": _number,
+    "rmse": _number,
+    "held_out": _count,
+    "kind": read_kind,
+    "target_scaling": read_scaling,
     "factors": _factors,
     "columns": _columns,
     "encoding": read_encoding,
     "image": _image,
 }
 # Values that are not stored; None for all other fields.
-_UNSET: dict[str, object] = {"scaling": NO_SCALING, "factors": {}}
+_UNSET: dict[str, object] = {
+    "scaling": NO_SCALING,
+    "factors": {},
+    "kind": "classification",
+    "target_scaling": NO_SCALING,
+}
 # Fields that learning sets itself.
 MEASURED = frozenset(_READERS) - {"factors", "columns", "encoding", "image"}
 

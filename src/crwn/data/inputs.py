@@ -15,6 +15,8 @@ from crwn.data.dataset import Rows
 from crwn.data.standardize import NO_SCALING, Scaling, Standardize
 from crwn.errors import DataError
 
+REPEATED_ROWS = 16
+
 
 def as_tensor(x: Any, what: str = "inputs") -> Tensor:
     """Convert to a tensor, without a copy where possible: uint8 stays uint8, everything else becomes float32."""
@@ -67,6 +69,7 @@ def collect(data: Any) -> tuple[Tensor, list[Hashable]]:
     """Read all rows and labels of a Dataset or DataLoader."""
     if isinstance(data, Rows):
         raise DataError("labels are missing: pass them as y")
+    _check_repeatable(data.dataset if isinstance(data, DataLoader) else data)
     rows: list[Tensor] = []
     labels: list[Hashable] = []
     batched = isinstance(data, DataLoader)
@@ -86,6 +89,24 @@ def collect(data: Any) -> tuple[Tensor, list[Hashable]]:
     if len(shapes) > 1:
         raise DataError(f"rows of a dataset must have one shape, got {' and '.join(map(str, sorted(shapes)[:2]))}")
     return torch.cat(rows), labels
+
+
+def _check_repeatable(data: Any) -> None:
+    """Raise DataError for a dataset whose rows differ each time they are read: they are read once, and would be frozen.
+
+    A random flip leaves half of the rows as they are, so several rows are read twice.
+    """
+    if isinstance(data, IterableDataset) or not hasattr(data, "__getitem__") or not hasattr(data, "__len__"):
+        return
+    for at in range(min(REPEATED_ROWS, len(data))):
+        first, again = data[at], data[at]
+        if not isinstance(first, tuple | list) or len(first) != 2:
+            return  # `collect` raises for it
+        if not torch.equal(as_tensor(first[0]), as_tensor(again[0])):
+            raise DataError(
+                f"row {at} of this dataset is another one each time it is read (random augmentation?), and rows are "
+                "read only once: leave the augmentation out, or pass crwn.data.dataset.Rows(x, y, augment=...)"
+            )
 
 
 def plain_labels(y: Any) -> list[Hashable]:

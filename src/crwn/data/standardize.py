@@ -9,31 +9,45 @@ import torch
 from torch import Tensor, nn
 
 from crwn.errors import ContextError
+from crwn.models.constant import is_square_image
 
 Scale = float | tuple[float, ...]  # one for all values of a row, or one for each column of a table or image channel
 Scaling = tuple[Scale, Scale]
 NO_SCALING: Scaling = (0.0, 1.0)
 SAMPLE = 10_000
-# A table whose largest column is ten times its median column has columns of different units. Pixels do not differ so
-# much, except at the border of an image; with fewer columns than FEW the rows are no image, and the smallest counts.
+# Rows as long as a square image are a table where the largest column is ten times the median one: pixels do not differ
+# so much, except at the border of an image.
 UNLIKE = 10.0
-FEW = 32
 
 
-def measure_scaling(x: Tensor) -> Scaling:
+def measure_scaling(x: Tensor, *, table: bool | None = None) -> Scaling:
     """Mean and standard deviation of a task's rows, stored in its context: over all values, or column by column.
 
-    >>> measure_scaling(torch.tensor([[1.0, 3.0], [3.0, 1.0]]))
+    Columns are standardized one by one where rows are numbers of a table: not bytes, and not as many as a square image
+    has pixels, unless the columns of these differ so much that they are no pixels. `table` decides it where it is
+    known.
+
+    >>> measure_scaling(torch.tensor([[1, 3], [3, 1]], dtype=torch.uint8))
     (2.0, 1.0)
     >>> measure_scaling(torch.tensor([[1.0, 0.1, 500.0], [3.0, 0.3, 700.0]]))
     ((2.0, 0.2, 600.0), (1.0, 0.1, 100.0))
     """
     sample = x[:: max(1, len(x) // SAMPLE)].to(torch.float64)
-    if x.ndim == 2 and x.is_floating_point() and _columns_differ(sample):
-        deviations = sample.std(dim=0, correction=0)
-        deviations = torch.where(deviations > 1e-8, deviations, 1.0)
-        return _short(sample.mean(dim=0)), _short(deviations)
+    if table is None:
+        flat = x.ndim == 2 and x.is_floating_point()
+        table = flat and (not is_square_image(x.shape[1]) or _columns_differ(sample))
+    if table:
+        return column_scaling(sample)
     return overall_scaling(x)
+
+
+def column_scaling(x: Tensor) -> Scaling:
+    """Mean and standard deviation of every column; a deviation of 1 where a column does not vary."""
+    deviations = x.std(dim=0, correction=0)
+    deviations = torch.where(deviations > 1e-8, deviations, 1.0)
+    # A mean far from zero beside its deviation (dates) needs more digits than six.
+    far = bool((x.mean(dim=0).abs() > 1000 * deviations).any())
+    return _short(x.mean(dim=0), 12 if far else 6), _short(deviations, 6)
 
 
 def overall_scaling(x: Tensor) -> tuple[float, float]:
@@ -45,18 +59,12 @@ def overall_scaling(x: Tensor) -> tuple[float, float]:
 
 def _columns_differ(sample: Tensor) -> bool:
     sizes = sample.abs().amax(dim=0)
-    changing = (sample != sample[0]).any(dim=0)
-    varied = sizes[changing]
-    if len(varied) < 2:
-        return False
-    if len(sizes) >= FEW:
-        return float(sizes.max()) > UNLIKE * float(varied.median())
-    spread = sample[:, changing].std(dim=0, correction=0)
-    return any(float(values.max()) > UNLIKE * float(values.min()) for values in (varied, spread))
+    varied = sizes[(sample != sample[0]).any(dim=0)]
+    return len(varied) > 1 and float(sizes.max()) > UNLIKE * float(varied.median())
 
 
-def _short(values: Tensor) -> tuple[float, ...]:
-    return tuple(float(f"{value:.6g}") for value in values.tolist())
+def _short(values: Tensor, digits: int) -> tuple[float, ...]:
+    return tuple(float(f"{value:.{digits}g}") for value in values.tolist())
 
 
 def read_scaling(stored: object) -> Scaling | None:
@@ -169,3 +177,18 @@ class InputScaling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return standardize(x.to(self.mean.dtype), self.mean, self.std)
+
+
+class OutputScaling(nn.Module):
+    """Module that computes `mean + std * y`: standardized numbers in their own units."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, scaling: Scaling) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.tensor(scaling[0], dtype=torch.float32))
+        self.register_buffer("std", torch.tensor(scaling[1], dtype=torch.float32))
+
+    def forward(self, y: Tensor) -> Tensor:
+        return self.mean + self.std * y

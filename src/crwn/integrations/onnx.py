@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from crwn.contexts import Context
-from crwn.data.standardize import InputScaling, Scaling, broadcast_scale, standardize
+from crwn.data.standardize import InputScaling, OutputScaling, Scaling, broadcast_scale, standardize
 from crwn.errors import CRWNError, MissingExtraError, ModelError
 from crwn.layers import context_names
 from crwn.layers.weights import SparseBinary
@@ -33,7 +33,10 @@ LARGEST_FILE = 1_900_000_000  # protobuf files end at 2 GB; larger weights go in
 def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_input: bool = False) -> dict[str, Any]:
     """Write a task to `path` and compare the outputs of onnxruntime with torch's.
 
-    The inputs are raw rows, the outputs logits. With `context_as_input` the file holds no task: it takes the scaling
+    The inputs are raw rows, the outputs logits (of one class each, or of every label of a multilabel task) or the
+    numbers of a regression; `crwn.kind` in the file's metadata names the kind.
+
+    With `context_as_input` the file holds no task: it takes the scaling
     (`mean`, `std`) and every tensor of a context as inputs (`context_inputs` returns them), and returns all outputs of
     the model, of which a task uses the first, one per class. Tasks with a scaling per column need a file made from such
     a task.
@@ -53,12 +56,17 @@ def export_onnx(learner: Learner, task: str, path: str | Path, *, context_as_inp
     module: nn.Module
     given: tuple[Any, ...]
     if context_as_input:
+        if context.info.kind == "regression":
+            raise ModelError(
+                f'task "{task}" is a regression: a file with the context as input returns no numbers in its units; '
+                "leave context_as_input out"
+            )
         module = _WithContext(network, names)
         mean, std, *tensors = _tensors(context, names)
         given = (rows, mean, std, tensors)
     else:
         network.load_state_dict(context.tensors, strict=False)
-        module = _Baked(network, context.info.scaling, len(context.classes))
+        module = _Baked(network, context)
         given = (rows,)
     path = Path(path)
     input_names = ["x", "mean", "std", *names] if context_as_input else ["x"]
@@ -84,15 +92,17 @@ def context_inputs(context: Context) -> dict[str, np.ndarray[Any, Any]]:
 
 
 class _Baked(nn.Module):
-    def __init__(self, network: nn.Module, scaling: Scaling, classes: int) -> None:
+    def __init__(self, network: nn.Module, context: Context) -> None:
         super().__init__()
         self.network = network
-        self.scaling = InputScaling(scaling)
-        self.classes = classes
+        self.scaling = InputScaling(context.info.scaling)
+        self.classes = len(context.classes)
+        self.numbers = OutputScaling(context.info.target_scaling) if context.info.kind == "regression" else None
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.network(self.scaling(x))
-        return out[:, : self.classes]
+        out = out[:, : self.classes]
+        return out if self.numbers is None else self.numbers(out)
 
 
 class _WithContext(nn.Module):
@@ -178,6 +188,7 @@ def _record(learner: Learner, context: Context, context_as_input: bool) -> dict[
     record = {"crwn.model": learner.fingerprint}
     if not context_as_input:
         record |= {"crwn.task": context.name, "crwn.classes": json.dumps(context.classes)}
+        record |= {"crwn.kind": context.info.kind}
     return record
 
 

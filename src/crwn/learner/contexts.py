@@ -7,7 +7,7 @@ from torch import nn
 from crwn.contexts import Context, check_model
 from crwn.contexts.bank import Bank
 from crwn.contexts.similarity import flatten, nearest
-from crwn.data.standardize import NO_SCALING, InputScaling, check_scaling
+from crwn.data.standardize import NO_SCALING, InputScaling, OutputScaling, check_scaling
 from crwn.errors import ContextError
 from crwn.layers import context_tensors
 from crwn.models import network_of
@@ -28,10 +28,16 @@ def check_context(context: Context, model: nn.Module, fingerprint: str, *, outpu
 
 
 def merge_task(model: nn.Module, context: Context, *, outputs: int) -> nn.Module:
-    """A plain `nn.Module` with this context: raw rows in, logits of the task's classes out."""
+    """A plain `nn.Module` with this context: raw rows in; logits, or the numbers of a regression, out."""
     scaling, classes = context.info.scaling, len(context.classes)
     before = None if scaling == NO_SCALING else InputScaling(scaling)
-    return merge_context(model, context.tensors, before=before, classes=classes if classes < outputs else None)
+    merged = merge_context(model, context.tensors, before=before, classes=classes if classes < outputs else None)
+    return nn.Sequential(merged, OutputScaling(context.info.target_scaling)) if is_scaled(context) else merged
+
+
+def is_scaled(context: Context) -> bool:
+    """Whether outputs of the model are standardized numbers, of a regression."""
+    return context.info.kind == "regression" and context.info.target_scaling != NO_SCALING
 
 
 def nearest_tasks(bank: Bank, task: str, count: int) -> list[tuple[str, float]]:

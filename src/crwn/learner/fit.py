@@ -15,13 +15,15 @@ from crwn.contexts.sketch import make_sketch
 from crwn.data.dataset import Rows
 from crwn.data.progress import Progress, silent
 from crwn.errors import ConfigError
+from crwn.learner.judge import judge
+from crwn.learner.tables import is_table_network, table_recipe
 from crwn.learner.task_inference import own_entropy
 from crwn.models import EncodedNetwork, fingerprint, network_of
 from crwn.models.convert.dry_run import one_at_a_time
 from crwn.models.functional import replica
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.engines import Engine, LocalEngine, Training
-from crwn.training.evaluation import accuracy, predict_logits
+from crwn.training.evaluation import predict_logits
 from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callback, Learned
 from crwn.training.recipe import Recipe, best_recipe, image_recipe, make_recipe
@@ -30,19 +32,35 @@ from crwn.training.task import PreparedTask
 
 # Rows of a task that its context is measured on, for task inference and its training accuracy.
 SAMPLE = 512
+# Held-out rows that its accuracy is measured on: all of them where they are few, so that rare classes are among them.
+JUDGED = 10_000
+NOT_MEASURED: dict[str, Any] = dict.fromkeys(
+    ("accuracy", "training_accuracy", "majority", "balanced_accuracy", "r2", "rmse")
+)
 
 Start = Sequence[Mapping[str, Tensor]] | None
 
 
-def choose_recipe(model: nn.Module, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None) -> Recipe:
-    """The recipe to train by: a named one ("paper" or "best"), or the caller's, with its length overridden."""
+def choose_recipe(
+    model: nn.Module,
+    recipe: Recipe | str | None,
+    *,
+    batches: int | None,
+    epochs: int | None,
+    rows: int | None = None,
+) -> Recipe:
+    """The recipe to train by: a named one ("paper" or "best"), or the caller's, with its length overridden.
+
+    Args:
+        rows: of the largest task; the length of "best" for tables depends on it.
+    """
     length = {key: value for key, value in (("batches", batches), ("epochs", epochs)) if value is not None}
     if len(length) == 2:
         raise ConfigError(f"both batches ({batches}) and epochs ({epochs}) are given: give one of them")
     if isinstance(recipe, Recipe):
         chosen = recipe.model_dump()
     elif recipe in (None, "best", "paper"):
-        chosen = _named(model, recipe or "best")
+        chosen = _named(model, recipe or "best", rows)
     else:
         raise ConfigError(f'unknown recipe "{recipe}": choose "paper", "best", or pass a Recipe')
     if length:
@@ -50,8 +68,10 @@ def choose_recipe(model: nn.Module, recipe: Recipe | str | None, *, batches: int
     return make_recipe(**chosen)
 
 
-def _named(model: nn.Module, name: str) -> dict[str, Any]:
+def _named(model: nn.Module, name: str, rows: int | None) -> dict[str, Any]:
     network = network_of(model)
+    if name == "best" and is_table_network(model):
+        return table_recipe(rows)
     if network.kind in ("neuromodnet", "flynet"):
         if name == "paper":
             return {"optimizer": "rmsprop", "rate": 0.01}
@@ -70,7 +90,7 @@ def group_tasks(model: nn.Module, tasks: Sequence[PreparedTask], batch_size: int
     if size > 1 and len(tasks) > 1 and not network_of(model).pure:
         few = tasks[0].rows.inputs(slice(0, 2))
         size = 1 if one_at_a_time(replica(model), few) else size
-    alike = [stack_key(task.rows, task.validation) for task in tasks]
+    alike = [(task.kind, stack_key(task.rows, task.validation)) for task in tasks]
     return [[tasks[at] for at in stack] for stack in stacks(alike, size)]
 
 
@@ -120,22 +140,26 @@ def fit(
 def make_context(
     task: PreparedTask, learned: Learned, model: nn.Module, made_by: str, *, features: PreparedTask | None = None
 ) -> Context:
-    """A task's context, with what task inference needs and its accuracy, both measured on a sample of its rows.
+    """A task's context, with what task inference needs and how good it is, both measured on a sample of its rows.
 
     The sample is of the validation rows where there are any. `features` is the task as the head of an `EncodedNetwork`
     learned it, so that the sample need not be encoded again.
     """
-    rows = task.rows if task.validation is None else task.validation
-    sample = spread(rows, SAMPLE)
+    held = task.validation
+    rows, count = (task.rows, SAMPLE) if held is None else (held, JUDGED)
+    sample = spread(rows, count)
     network, measured = model, sample
     if isinstance(model, EncodedNetwork):
         if features is None:
             network, measured = encoded(model, sample)
         else:
             computed = features.rows if features.validation is None else features.validation
-            network, measured = model.head, computed.select(sample_positions(len(rows), SAMPLE))
+            network, measured = model.head, computed.select(sample_positions(len(rows), count))
     logits = predict_logits(network, learned.tensors, measured, classes=task.classes)
-    right = round(100 * accuracy(logits, sample.labels(slice(None))), 2)
+    found = judge(task, logits, sample.labels(slice(None)))
+    if held is None and "accuracy" in found:
+        found["training_accuracy"] = found.pop("accuracy")
+    few = sample_positions(len(sample), SAMPLE)
     info = replace(
         task.info,
         rows=len(task.rows),
@@ -143,10 +167,12 @@ def make_context(
         loss=round(learned.loss, 6),
         seconds=round(learned.seconds, 3),
         scaling=task.scaling,
-        own_entropy=own_entropy(logits),
-        sketch=make_sketch(sample.inputs(slice(None))),
-        training_accuracy=right if task.validation is None else None,
-        accuracy=None if task.validation is None else right,
+        own_entropy=own_entropy(logits[few]) if task.kind == "classification" else None,
+        sketch=make_sketch(sample.inputs(few)),
+        kind=task.kind,
+        target_scaling=task.target_scaling,
+        held_out=None if held is None else len(sample),
+        **NOT_MEASURED | found,
     )
     return Context(task.name, learned.tensors, tuple(task.labels), made_by, now(), info)
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, overload
 
-import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
@@ -20,10 +19,11 @@ from crwn.data import inputs
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
 from crwn.learner import folder as model_folder
+from crwn.learner.answers import Probabilities, predicted, probabilities, score
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
 from crwn.learner.encode import given_rows
 from crwn.learner.fit import choose_recipe, group_tasks
-from crwn.learner.predict import Outputs, Predictor, predicted_labels, probabilities, share_right
+from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
 from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.task_inference import Method, TaskScore
@@ -107,8 +107,6 @@ class Learner(Closing):
         x: Any,
         y: Any = None,
         *,
-        sample_weight: Any = None,
-        validation: Any = None,
         batches: int | None = None,
         epochs: int | None = None,
         recipe: Recipe | str | None = None,
@@ -117,22 +115,24 @@ class Learner(Closing):
         replace: bool = False,
         progress: bool = True,
         callbacks: Callbacks = (),
-        info: Mapping[str, Any] | None = None,
+        **data: Unpack[DataArgs],
     ) -> Context:
         """Learn one task and store its context; labels may be text, numbers, True, False, None, or tuples of these.
 
         Args:
             x, y: rows and labels: arrays, tensors, or a Dataset or DataLoader of pairs as `x` alone; a frame of pandas
                 or polars, whose columns are then known by name, with labels or the name of the column that has them.
+            kind: "classification", "multilabel" (y: lists of labels, or an array of 0 and 1) or "regression" (numbers).
+            sample_weight: a weight per row. class_weight: "balanced" lets all classes count the same.
             validation: a share of the rows (0.1), or `(x, y)`, for early stopping at the best context.
+            refit: learn from all rows in the end; the share held out then only measures what learning reaches.
             recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
             start: start from the context of this task; "nearest" is the task that fits the rows best.
             resume: continue training from the task's context. replace: learn an existing task from the start.
             info: custom facts, stored with the context (`context.info.user`); a resumed task keeps them.
         """
-        data: DataArgs = {"sample_weight": sample_weight, "validation": validation, "info": info}
         ready = self.prepare(task, x, y, resume=resume, replace=replace, **data)
-        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs)
+        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs, rows=len(ready.rows))
         return self.learn_prepared(
             ready, chosen, start=start, resume=resume, replace=replace, progress=progress, callbacks=callbacks
         )
@@ -185,36 +185,33 @@ class Learner(Closing):
         """
         pairs = {name: rows_and_labels(data, f'task "{name}"') for name, data in tasks.items()}
         made = [self.prepare(name, x, y, validation=validation, replace=replace) for name, (x, y) in pairs.items()]
-        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs)
+        most = max((len(one.rows) for one in made), default=None)
+        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs, rows=most)
         groups = group_tasks(self.model, made, chosen.batch_size)
         training: TrainingArgs = {"progress": progress, "callbacks": callbacks, "engine": engine}
         by_name = {context.name: context for context in self._trainer.fit(groups, chosen, replace=replace, **training)}
         return [by_name[name] for name in tasks]
 
     def predict(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> npt.NDArray[Any]:
-        """The labels of these rows: all of one task, one task per row, or of the task inferred for them as a group."""
-        return predicted_labels(self.logits(x, task, infer_task=infer_task))
+        """The labels (multilabel: tuples; regression: numbers) of rows of one task, one each, or an inferred one."""
+        return predicted(self.logits(x, task, infer_task=infer_task))
 
     @overload
-    def predict_proba(
-        self, x: Any, task: str | None = None, *, infer_task: bool = False
-    ) -> npt.NDArray[np.float32]: ...
+    def predict_proba(self, x: Any, task: str | None = None, *, infer_task: bool = False) -> Probabilities: ...
 
     @overload
-    def predict_proba(
-        self, x: Any, task: Sequence[str], *, infer_task: bool = False
-    ) -> list[npt.NDArray[np.float32]]: ...
+    def predict_proba(self, x: Any, task: Sequence[str], *, infer_task: bool = False) -> list[Probabilities]: ...
 
     def predict_proba(
         self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False
-    ) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
+    ) -> Probabilities | list[Probabilities]:
         """Probabilities over the task's classes, `[rows, classes]`; for mixed tasks a list, one array per row."""
         return probabilities(self.logits(x, task, infer_task=infer_task))
 
     def score(self, x: Any, y: Any = None, task: str | Sequence[str] | None = None) -> float:
-        """Accuracy: the share of rows whose predicted label is right."""
+        """Accuracy: the share of rows whose label (multilabel: all labels) is right; R2 of a regression."""
         x, labels = (x, y) if y is not None else inputs.collect(x)
-        return share_right(self.predict(x, task), labels)
+        return score(self.logits(x, task), labels)
 
     def logits(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> Outputs:
         """Raw outputs `[rows, classes]`, the task or tasks they are of, and the classes of each task.

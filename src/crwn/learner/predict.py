@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from crwn.contexts import ContextInfo
 from crwn.contexts.bank import ResidentStack
+from crwn.contexts.bank.resident import Facts
 from crwn.data.dataset import Rows
-from crwn.data.inputs import label_array, plain_labels, rows_of, standardize_rows
+from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
@@ -24,37 +24,22 @@ from crwn.models import network_of
 from crwn.models.functional import mixed_logits
 from crwn.training.evaluation import predict_logits
 
-Classes = dict[str, tuple[Hashable, ...]]
+
+class Labels(tuple[Hashable, ...]):
+    """The classes of a task (or its labels, or the names of its numbers), with the facts of its context."""
+
+    info: ContextInfo
+
+    @classmethod
+    def of(cls, facts: Facts) -> Labels:
+        labels = cls(facts.classes)
+        labels.info = facts.info
+        return labels
+
+
+Classes = dict[str, Labels]
 Outputs = tuple[Tensor, str | Sequence[str], Classes]  # logits, the task of all rows or of each, classes of each task
 MOST_ROWS = 1024
-
-
-def predicted_labels(outputs: Outputs) -> npt.NDArray[Any]:
-    """The label of the largest logit of every row."""
-    logits, tasks, classes = outputs
-    best = logits.argmax(dim=1).numpy()
-    if isinstance(tasks, str):
-        return label_array(classes[tasks], best)
-    labels: list[Hashable] = [classes[name][i] for name, i in zip(tasks, best, strict=True)]
-    return label_array(labels, np.arange(len(labels)))
-
-
-def probabilities(outputs: Outputs) -> npt.NDArray[np.float32] | list[npt.NDArray[np.float32]]:
-    """Probabilities `[rows, classes]`; for mixed tasks a list, each row over the classes of its task."""
-    logits, tasks, classes = outputs
-    if isinstance(tasks, str):
-        return logits.softmax(dim=1).numpy()
-    return [logits[i, : len(classes[name])].softmax(dim=0).numpy() for i, name in enumerate(tasks)]
-
-
-def share_right(predicted: npt.NDArray[Any], y: Any) -> float:
-    """The share of predictions that equal their label."""
-    labels, found = plain_labels(y), predicted.tolist()
-    if len(labels) != len(found):
-        raise DataError(f"{len(found)} rows but {len(labels)} labels: there must be one for each row")
-    if not labels:
-        raise DataError("there are no rows to score")
-    return sum(bool(a == b) for a, b in zip(found, labels, strict=True)) / len(labels)
 
 
 @dataclass(frozen=True)
@@ -135,7 +120,7 @@ class Predictor:
     def one_task(self, rows: Rows, task: str) -> tuple[Tensor, Classes]:
         """Logits `[rows, classes of the task]`."""
         tensors, facts = self.resident.take_with_facts([task])
-        classes = facts[task].classes
+        classes = Labels.of(facts[task])
         if not len(rows):
             return torch.zeros(0, len(classes)), {task: classes}
         context = {name: value[0] for name, value in tensors.items()}
@@ -161,5 +146,5 @@ class Predictor:
                 logits = mixed_logits(self.model, tensors, x.to(self.device)).float().cpu()
             counts = torch.tensor([len(facts[name].classes) for name in some])
             parts.append(logits.masked_fill(torch.arange(logits.shape[1]) >= counts[:, None], -torch.inf))
-            classes |= {name: fact.classes for name, fact in facts.items()}
+            classes |= {name: Labels.of(fact) for name, fact in facts.items()}
         return torch.cat(parts), classes

@@ -89,8 +89,8 @@ def none_fits(ranking: Sequence[TaskScore]) -> bool | None:
 def own_entropy(logits: Tensor) -> dict[str, float]:
     """Mean and deviation of the entropies of the training rows, stored for `fit_of`; logits `[rows, classes]`."""
     entropies = row_entropies(logits[None].float(), torch.tensor([logits.shape[1]]))[0]
-    mean, std = float(entropies.mean()), float(entropies.std(correction=0))
-    return {"mean": round(mean, 6), "std": round(std, 6), "rows": len(entropies)}
+    mean, std = round(float(entropies.mean()), 6), round(float(entropies.std(correction=0)), 6)
+    return {"mean": mean, "std": std, "rows": len(entropies)}
 
 
 def fit_of(entropy: float, rows: int, own: object) -> float | None:
@@ -125,7 +125,7 @@ def rank_tasks(
     chunk: int = 64,
     busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[TaskScore]:
-    """All these tasks with their scores for the rows as a group, best first; contexts are tried in stacks.
+    """All these classification tasks with their scores for the rows as a group, best first.
 
     `busy` is entered for one stack at a time, so that other predictions come in between. The order is that of the
     entropies, to which the distance of the rows from the training rows is added where there is a sketch. Tasks for
@@ -151,10 +151,14 @@ def rank_tasks(
         far = distances(x, sketches, scaling).tolist()
         values = entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist()
         for name, value, away, sketch in zip(some, values, far, sketches, strict=True):
+            if facts[name].info.kind != "classification":  # its outputs cannot be compared
+                continue
             fits = (fit_of(value, len(x), facts[name].info.own_entropy), usual(away, len(x), sketch))
             found.append(TaskScore(name, 1.0 - value, min((fit for fit in fits if fit is not None), default=None)))
             costs[name] = value + UNLIKE * how_far(away, len(x), sketch)
-    # A low entropy for rows unlike the training rows counts less than any score for similar rows.
+    if not found:
+        raise TaskError(f'task inference is for classification: "{names[0]}" is of another kind; give task=')
+    # Rows unlike the training rows count less, however low their entropy.
     return sorted(found, key=lambda one: (one.strange, costs[one.task]))
 
 

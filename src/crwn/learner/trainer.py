@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from crwn.contexts import Context
 from crwn.contexts.bank import ResidentStack
-from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.learner.fit import SAMPLE, Start, fit, spread
+from crwn.learner.fit import NOT_MEASURED, SAMPLE, Start, fit, spread
 from crwn.learner.progress import progress_bar
 from crwn.training.engines import Engine, make_engine
 from crwn.training.evaluation import predict_logits
 from crwn.training.features import encoded
 from crwn.training.loop import Callbacks
+from crwn.training.losses import task_losses
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
@@ -56,23 +56,23 @@ class Trainer:
                     f'both resume and start="{start}" are given: resume starts from the task\'s own context'
                 )
             return [bank.get(task.name).tensors]
-        found = self.best_start(task.rows) if start == "nearest" else start
+        found = self.best_start(task) if start == "nearest" else start
         return None if found is None else [bank.get(found).tensors]
 
-    def best_start(self, rows: Rows) -> str | None:
-        """The task whose context predicts these labelled rows with the lowest loss; None where no task can."""
-        network, sample = encoded(self.model, spread(rows, SAMPLE))
+    def best_start(self, task: PreparedTask) -> str | None:
+        """The task whose context predicts the rows of this one with the lowest loss; None where no task can."""
+        network, sample = encoded(self.model, spread(task.rows, SAMPLE))
         labels = sample.labels(slice(None))
         losses = {}
         for name in self.resident.bank.names():
             tensors, facts = self.resident.take_with_facts([name])
             classes = len(facts[name].classes)
-            if classes < int(labels.max()) + 1:
+            if facts[name].info.kind != task.kind or classes < task.classes:
                 continue
             context = {key: value[0] for key, value in tensors.items()}
             with self.busy:
                 logits = predict_logits(network, context, sample, classes=classes)
-            losses[name] = float(F.cross_entropy(logits, labels))
+            losses[name] = float(task_losses(logits[None], labels[None], None, None, task.kind)[0])
         return min(losses, key=losses.__getitem__) if losses else None
 
     def fit(
@@ -96,6 +96,11 @@ class Trainer:
             engine: where groups are trained: "local", "processes", "ray", or an engine.
         """
         contexts: list[Context] = []
+        prepared = {
+            task.name: (task, None if starts is None else starts[at])
+            for at, group in enumerate(groups)
+            for task in group
+        }
         with progress_bar(groups, recipe, shown=progress) as (show, encoding):
             for group in fit(
                 self.model,
@@ -109,8 +114,26 @@ class Trainer:
                 alone=self.busy,
                 progress=encoding,
             ):
+                group = [self._refitted(context, prepared, recipe) for context in group]
                 self.resident.bank.put_many(group, replace=replace)
                 for context in group:
                     self.resident.drop(context.name)  # read from the bank when it is used, if it is still there
                 contexts.extend(group)
         return contexts
+
+    def _refitted(
+        self, context: Context, prepared: Mapping[str, tuple[PreparedTask, Start]], recipe: Recipe
+    ) -> Context:
+        """The context learned again from all rows of its task, with what was measured on those held out at first."""
+        task, start = prepared[context.name]
+        if task.everything is None:
+            return context
+        whole = dataclasses.replace(task, rows=task.everything, validation=None, everything=None)
+        starts = None if start is None else [start]
+        ((again,),) = fit(
+            self.model, [[whole]], recipe, seed=self.seed, starts=starts, device=self.device, alone=self.busy
+        )
+        measured = {key: getattr(context.info, key) for key in (*NOT_MEASURED, "held_out")}
+        seconds = round((context.info.seconds or 0.0) + (again.info.seconds or 0.0), 3)
+        info = dataclasses.replace(again.info, **measured, seconds=seconds)
+        return Context(context.name, again.tensors, again.classes, again.model, again.created, info)

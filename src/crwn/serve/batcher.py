@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from crwn.data.dataset import Rows
 from crwn.data.inputs import rows_of
 from crwn.errors import CRWNError, DataError
 from crwn.learner import Learner
+from crwn.learner.predict import Classes
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
 from crwn.serve.limits import Limits
@@ -28,7 +29,6 @@ from crwn.training.stacking import widest_layer
 
 log = logging.getLogger("crwn.serve")
 
-Classes = dict[str, tuple[Hashable, ...]]
 ROWS_AT_ONCE = 512
 # A request of one task with more rows than this gets a pass of its own, without a context per row.
 ALONE = 64

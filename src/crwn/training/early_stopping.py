@@ -41,7 +41,8 @@ class EarlyStopping:
         self.losses = [math.inf] * len(tasks)
         self.stale = [0] * len(tasks)
         self.kept: Tensors = {}
-        self.enabled = all(task.validation is not None for task in tasks)
+        # Rows held out before a task is learned from all of them judge the recipe: they must not choose the context.
+        self.enabled = all(task.validation is not None and task.everything is None for task in tasks)
 
     def finished(self, tensors: Tensors, step: int) -> bool:
         """Compute validation losses when a check is due; true once no task improved in its last `patience` checks."""
@@ -66,7 +67,8 @@ class EarlyStopping:
         logits = predict_logits(self.network, tensors, task.validation, classes=task.classes, device=self.device)
         weight = task.validation.weight
         everything = task.validation.labels(slice(None))
-        return float(task_losses(logits[None], everything[None], None, None if weight is None else weight[None])[0])
+        weights = None if weight is None else weight[None]
+        return float(task_losses(logits[None], everything[None], None, weights, task.kind)[0])
 
     def best(self, tensors: Tensors) -> Tensors:
         """The contexts with the lowest validation losses, or the given ones where there are no validation rows."""

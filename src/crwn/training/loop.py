@@ -63,7 +63,7 @@ class Batch(NamedTuple):
     """The rows of one step."""
 
     x: Tensor  # [tasks, batch, ...]
-    y: Tensor  # [tasks, batch]
+    y: Tensor  # [tasks, batch], or [tasks, batch, labels or numbers]
     weight: Tensor | None  # [tasks, batch]
 
 
@@ -210,8 +210,11 @@ def _batches(
 
 
 def _losses(logits: Tensor, batch: Batch, tasks: Sequence[PreparedTask], smoothing: float) -> Tensor:
-    mask = class_mask([task.classes for task in tasks], logits.shape[-1], batch.y.device)
-    return task_losses(logits.float(), batch.y, mask, batch.weight, smoothing=smoothing)
+    kind = tasks[0].kind
+    mask = None
+    if kind == "classification":
+        mask = class_mask([task.classes for task in tasks], logits.shape[-1], batch.y.device)
+    return task_losses(logits.float(), batch.y, mask, batch.weight, kind, smoothing=smoothing)
 
 
 def _check_module(model: nn.Module, trained: nn.Module) -> None:

@@ -76,5 +76,6 @@ def stacks(alike: Sequence[Hashable], size: int, *, in_order: bool = False) -> l
 
 
 def stack_key(rows: Rows, validation: Rows | None = None) -> Hashable:
-    """What tasks of one stack have in common: row count, row shape, and whether they have validation rows."""
-    return len(rows), tuple(rows.x.shape[1:]), validation is None
+    """What tasks of one stack have in common: row count, shapes of rows and targets, whether there is validation."""
+    targets = None if rows.y is None else (tuple(rows.y.shape[1:]), rows.y.is_floating_point())
+    return len(rows), tuple(rows.x.shape[1:]), targets, validation is None

@@ -1,0 +1,111 @@
+"""How `crwn learn` learns by default, and what it prints of a task that was learned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crwn.cli.options import counted
+from crwn.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from crwn.contexts import Context
+
+SEPARATOR = "|"
+
+
+def is_table(x: Any, about: Mapping[str, Any]) -> bool:
+    """Whether rows are those of a table: they have column names, or are flat numbers that cannot be square images."""
+    from crwn.models.constant import is_square_image
+
+    if "columns" in about:
+        return True
+    return bool(x.ndim == 2 and x.dtype.kind == "f" and not is_square_image(x.shape[1]))
+
+
+@dataclass(frozen=True)
+class HowToLearn:
+    """The options of `crwn learn` about labels and rows held out."""
+
+    regression: bool
+    multilabel: bool
+    class_weight: str | None
+    validation: float | None
+
+    def __post_init__(self) -> None:
+        if self.regression and self.multilabel:
+            raise ConfigError("both --regression and --multilabel are given: give one of them")
+
+    def targets(self, y: Any) -> Any:
+        """The labels as the kind of task takes them: `red|round` becomes two labels of a multilabel task."""
+        if not self.multilabel or y is None or getattr(y, "ndim", 1) == 2:
+            return y
+        return [[part.strip() for part in str(label).split(SEPARATOR) if part.strip()] for label in y]
+
+    def options(self, x: Any, about: Mapping[str, Any]) -> dict[str, Any]:
+        """Options of `Learner.learn`: the share held out fits the data where none is given."""
+        from crwn.learner.tables import held_out_share
+
+        table = is_table(x, about)
+        share = held_out_share(len(x), table=table) if self.validation is None else self.validation or None
+        if share is not None and self.validation is not None and not 0 < round(share * len(x)) < len(x):
+            raise DataError(f"--validation {share} of {len(x)} rows leaves nothing to learn from or to check with")
+        refit = table or self.validation is None  # a share that was asked for stops images early, as it always did
+        kind = "regression" if self.regression else "multilabel" if self.multilabel else None
+        return {"kind": kind, "class_weight": self.class_weight, "validation": share, "refit": refit}
+
+
+def learned_facts(model: Path, context: Context, score: float, *, rows: int, tasks: int) -> dict[str, Any]:
+    """What `crwn learn --json` prints."""
+    info = context.info
+    return {
+        "model": str(model),
+        "task": context.name,
+        "kind": info.kind,
+        "classes": list(context.classes),
+        "rows": rows,
+        "batches": info.batches,
+        "training_accuracy": None if info.kind == "regression" else round(100 * score, 2),
+        "accuracy": info.accuracy,
+        "majority": info.majority,
+        "balanced_accuracy": info.balanced_accuracy,
+        "r2": info.r2,
+        "rmse": info.rmse,
+        "held_out": info.held_out,
+        "params_per_task": context.params,
+        "params": context.params,  # name of earlier versions
+        "bytes": sum(tensor.nbytes for tensor in context.tensors.values()),
+        "seconds": info.seconds,
+        "tasks": tasks,
+    }
+
+
+def learned_text(facts: Mapping[str, Any], context: Context) -> str:
+    """What `crwn learn` prints: one figure, on rows held out where there are any, beside that of the majority."""
+    from crwn.learner.judge import verdict
+
+    held = facts["held_out"]
+    what = "" if facts["kind"] == "regression" else "accuracy "
+    where = "its training rows (none held out)" if held is None else f"{counted(held, 'row')} held out"
+    outputs = {"classification": "classes", "multilabel": "labels", "regression": "numbers per row"}[facts["kind"]]
+    again = "" if held is None or context.info.rows != facts["rows"] else ", then learned from all rows"
+    return (
+        f'learned "{context.name}": {facts["rows"]:,} rows, {len(context.classes)} {outputs}, '
+        f"{facts['batches']:,} batches in {facts['seconds']:.1f} s\n"
+        f"{what}{verdict(context.info, len(context.classes)).figures} on {where}{again}\n"
+        f"saved {context.params:,} parameters ({facts['bytes']:,} bytes) in {facts['model']}, "
+        f"which has {counted(facts['tasks'], 'task')} now"
+    )
+
+
+def learned_warnings(context: Context) -> list[str]:
+    """What is wrong with a context that was learned."""
+    from crwn.learner.judge import verdict
+
+    found = verdict(context.info, len(context.classes)).warning
+    if found is None:
+        return []
+    more = "; try --class-weight balanced, more rows or other columns" if context.info.kind == "classification" else ""
+    return [f'"{context.name}" is {found}{more}']

@@ -1,0 +1,27 @@
+"""The kinds of tasks: one of several classes, any number of labels (multilabel), or numbers (regression)."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from crwn.errors import ConfigError
+
+Kind = Literal["classification", "multilabel", "regression"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+def check_kind(kind: str) -> Kind:
+    """The kind itself, for one that there is.
+
+    >>> check_kind("regression")
+    'regression'
+    """
+    for known in KINDS:
+        if kind == known:
+            return known
+    raise ConfigError(f'unknown kind of task "{kind}": choose one of {", ".join(KINDS)}')
+
+
+def read_kind(stored: object) -> Kind | None:
+    """The kind that a context stores; None for any other value."""
+    return next((kind for kind in KINDS if kind == stored), None)
