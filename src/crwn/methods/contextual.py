@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from pydantic import BaseModel
 from torch import Tensor
 
 from crwn.contexts import Context
 from crwn.data.dataset import Rows
+from crwn.errors import ConfigError
 from crwn.layers import context_tensors
 from crwn.learner.fit import fit, make_context
 from crwn.methods.independent import Independent, prepared
@@ -18,20 +20,60 @@ from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.evaluation import predict_logits
 from crwn.training.features import encoded
+from crwn.training.exact import ExactSettings, learn_exact
 from crwn.training.loop import Callbacks, Learned
 from crwn.training.recipe import Recipe
 
 
+Training = Literal["gradient", "exact", "newton"]
+NEWTON_STEPS = 4
+
+
 class Contextual(Independent):
-    """One frozen network of crwn's and a context for every task; the folder of its run is a model folder."""
+    """One frozen network of crwn's and a context for every task; the folder of its run is a model folder.
+
+    With the option `training=exact` the context of the output layer is computed in closed form, with `newton` that is
+    followed by steps towards the minimum of cross-entropy; the recipe is not used then.
+    """
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         super().__init__(scenario, size=size, seed=seed, options=options)
         self.kept: dict[str, Context] = {}
+        steps_given = "newton_steps" in options.model_fields_set
+        if steps_given and self.training != "newton":
+            raise ConfigError(f"newton_steps is for training=newton, not for training={self.training}")
+        if self.closed_form and self.first_alone:
+            raise ConfigError(f"pretrained=true trains weights, which training={self.training} cannot: use gradient")
+
+    @property
+    def training(self) -> Training:
+        """How contexts are computed."""
+        found: Training = getattr(self.options, "training", "gradient")
+        return found
+
+    @property
+    def closed_form(self) -> bool:
+        """Whether contexts come from a closed form, one task after another."""
+        return self.training != "gradient"
+
+    @property
+    def training_note(self) -> str:
+        """What the note on a task's cost adds where the recipe is not used."""
+        steps = f" and {self._newton_steps} Newton steps" if self._newton_steps else ""
+        return f"; learned in closed form{steps}, the budget of batches is not used" if self.closed_form else ""
+
+    @property
+    def _newton_steps(self) -> int:
+        return int(getattr(self.options, "newton_steps", 0)) if self.training == "newton" else 0
 
     def train_stack(
         self, tasks: Sequence[Task], recipe: Recipe, callbacks: Callbacks, checkpoint: Checkpoint | None
     ) -> None:
+        if self.closed_form:
+            for task in tasks:
+                settings = ExactSettings(newton=self._newton_steps)
+                self.store(task, learn_exact(self.model, prepared(task), settings, start=self.start(task)).learned)
+            return
         group = [prepared(task) for task in tasks]
         starts = [[self.start(task) for task in tasks]]
         for contexts in fit(

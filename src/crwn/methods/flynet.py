@@ -10,7 +10,7 @@ from torch import nn
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.contextual import Contextual
+from crwn.methods.contextual import NEWTON_STEPS, Contextual, Training
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
@@ -40,6 +40,8 @@ class FlyNetMethod(Contextual):
         start: Literal["uniform", "ones"] = "uniform"
         start_scale: float = Field(1.0, gt=0)
         constant: bool = Field(False, description="append a 1 to every row, for tables; the paper has none")
+        training: Training = "gradient"
+        newton_steps: int = Field(NEWTON_STEPS, ge=1, le=100, description="steps of training=newton")
 
     @property
     def settings(self) -> Options:
@@ -96,9 +98,9 @@ class FlyNetMethod(Contextual):
 
     @property
     def stack_size(self) -> int:
-        return 1 if has_images(self.scenario) else stack_size(self.hidden)
+        return 1 if self.closed_form or has_images(self.scenario) else stack_size(self.hidden)
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)
         note = "a context is its float32 numbers; encoder and frozen weights come from the seed and take nothing"
-        return Counts(own, own, float_bytes(own), note)
+        return Counts(own, own, float_bytes(own), f"{note}{self.training_note}")

@@ -10,7 +10,7 @@ from torch import nn
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
 from crwn.methods import method
-from crwn.methods.contextual import Contextual
+from crwn.methods.contextual import NEWTON_STEPS, Contextual, Training
 from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
@@ -43,6 +43,8 @@ class NeuroModNetMethod(Contextual):
         depth: int = Field(DEPTH, ge=1, description="hidden layers")
         recipe: Literal["paper", "best"] = "paper"
         constant: bool = Field(False, description="append a 1 to every flat row, for tables; the paper has none")
+        training: Training = Field("gradient", description="exact and newton: of the output layer, others fixed")
+        newton_steps: int = Field(NEWTON_STEPS, ge=1, le=100, description="steps of training=newton")
 
     @property
     def settings(self) -> Options:
@@ -119,5 +121,5 @@ class NeuroModNetMethod(Contextual):
         note = "a context is its float32 numbers; frozen weights come from the seed and take nothing"
         if shared:
             note = "float32 numbers of a context, and the weights the first task trained spread over the tasks"
-        note += statistics_note(self.model)
+        note += statistics_note(self.model) + self.training_note
         return Counts(own, own + shared / tasks, float_bytes(kept) + float_bytes(shared) // tasks, note)

@@ -1,0 +1,161 @@
+"""Statistics of rows in bounded memory: features in blocks, and one triangle of their products.
+
+Features of more than `WIDE` entries are rounded to 8 bits, every row with a power of two as its step. Integer
+products are several times faster than float32, and exact: what a sum is does not depend on the order of its rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg.blas as blas
+import torch
+from torch import Tensor
+
+from crwn.data.dataset import Rows
+from crwn.errors import DataError
+from crwn.training.exact.output_layer import OutputLayer
+from crwn.training.exact.statistics import Statistics
+
+WIDE = 2048  # features beyond which they are rounded
+BLOCK = 8192  # rows whose features are in memory at once
+ENCODED = 500  # rows encoded at once: larger blocks leave the cache
+PANEL = 1024  # columns of the Gram matrix computed at once
+EXACT_ROWS = 1024  # float32 adds this many products of integers up to 127 without rounding
+LARGEST = 127
+
+Array = npt.NDArray[np.float64]
+Report = Callable[[int], None]
+
+
+def precision_for(width: int) -> str:
+    """How features of this width are summed: depends on the model alone, so that its statistics can be added."""
+    return "int8" if width > WIDE else "float64"
+
+
+def memory_bytes(width: int) -> int:
+    """The most memory that statistics and their solution take: Gram matrix, factor, and one block of features."""
+    factor = 8 if precision_for(width) == "float64" else 4
+    block = BLOCK * width * (8 if precision_for(width) == "float64" else 1) + 4 * PANEL * width
+    return (8 + factor) * width * width + block
+
+
+def accumulate(
+    layer: OutputLayer,
+    tensors: Mapping[str, Tensor],
+    rows: Rows,
+    into: Statistics,
+    *,
+    report: Report = lambda done: None,
+) -> Statistics:
+    """The statistics with these rows added; the given ones are unchanged.
+
+    Args:
+        tensors: the context of the layers below the output layer.
+        into: statistics to add to; of no rows for a new task.
+        report: called with the number of rows done.
+
+    Raises:
+        DataError: features are not finite.
+    """
+    gram, products = into.gram.copy(), into.products.copy()
+    weights, counts = into.weights.copy(), into.counts.copy()
+    for start in range(0, len(rows), BLOCK):
+        at = slice(start, min(start + BLOCK, len(rows)))
+        labels = rows.labels(at).numpy()
+        weight = np.ones(len(labels)) if rows.weight is None else rows.weight[at].double().numpy()
+        features = _features(layer, tensors, rows, at)
+        if into.precision == "int8":
+            _add_rounded(gram, products, features, labels, weight)
+        else:
+            _add_plain(gram, products, features, labels, weight)
+        weights += np.bincount(labels, weight, len(weights))
+        counts += np.bincount(labels, minlength=len(counts))
+        report(at.stop)
+    return replace(into, gram=gram, products=products, weights=weights, counts=counts)
+
+
+def _features(layer: OutputLayer, tensors: Mapping[str, Tensor], rows: Rows, at: slice) -> Iterator[Tensor]:
+    for start in range(at.start, at.stop, ENCODED):
+        found = layer.features(tensors, rows.inputs(slice(start, min(start + ENCODED, at.stop)))).float().cpu()
+        if not bool(torch.isfinite(found).all()):
+            raise DataError(f"features of rows {start} to {start + len(found) - 1} are not finite: check the inputs")
+        yield found
+
+
+def _add_plain(gram: Array, products: Array, features: Iterator[Tensor], labels: Array, weight: Array) -> None:
+    h = torch.cat(list(features)).double().numpy()
+    products += (h * weight[:, None]).T @ _one_hot(labels, products.shape[1])
+    h *= np.sqrt(weight)[:, None]
+    # The upper triangle in Fortran's order is the lower one in C's.
+    done = blas.dsyrk(1.0, h.T, beta=1.0, c=gram.T, overwrite_c=True, lower=False)
+    if done.base is not gram and not np.shares_memory(done, gram):
+        gram[:] = done.T
+
+
+def _add_rounded(gram: Array, products: Array, features: Iterator[Tensor], labels: Array, weight: Array) -> None:
+    parts, steps, start = [], [], 0
+    for h in features:
+        root = torch.from_numpy(np.sqrt(weight[start : start + len(h)])).float()[:, None]
+        rounded, step = round_rows(h * root if (weight != 1).any() else h)
+        parts.append(rounded)
+        steps.append(step)
+        start += len(h)
+    q, step = torch.cat(parts), torch.cat(steps).double()
+    for value in step.unique().tolist():
+        mine = (step == value).nonzero()[:, 0]
+        add_products(gram, q.index_select(0, mine), value * value)
+    # w h = sqrt(w) * step * q
+    scale = step.numpy() * np.sqrt(weight)
+    for c in np.unique(labels):
+        mine = labels == c
+        for value in np.unique(scale[mine]):
+            some = torch.from_numpy((mine & (scale == value)).nonzero()[0])
+            products[:, c] += value * q.index_select(0, some).sum(dim=0, dtype=torch.int64).numpy()
+
+
+def round_rows(h: Tensor) -> tuple[Tensor, Tensor]:
+    """Features as integers of at most 127 times a power of two for every row: `h ≈ step * q`."""
+    largest = h.abs().amax(dim=1)
+    exponent = torch.ceil(torch.log2(largest.clamp_min(1e-30) / LARGEST))
+    step = torch.exp2(exponent)
+    return torch.round(h / step[:, None]).to(torch.int8), torch.where(largest > 0, step, 1.0)
+
+
+def add_products(gram: Array, q: Tensor, scale: float) -> None:
+    """`gram += scale * q^T q` for integers q `[rows, features]`, in its lower triangle, panel by panel."""
+    width = q.shape[1]
+    multiply = _int8_products if _has_int8() else _float_products
+    for left in range(0, width, PANEL):
+        right = min(left + PANEL, width)
+        found = multiply(q[:, left:], q[:, left:right])
+        if scale != 1.0:
+            found = found * scale
+        gram[left:, left:right] += found
+
+
+def _has_int8() -> bool:
+    # Without these instructions integer products saturate on some processors.
+    supported: bool = torch.cpu._is_vnni_supported()
+    return supported
+
+
+def _int8_products(a: Tensor, b: Tensor) -> Array:
+    found: Tensor = torch._int_mm(a.T.contiguous(), b.contiguous())
+    return found.double().numpy()
+
+
+def _float_products(a: Tensor, b: Tensor) -> Array:
+    """The same integers by float32, a few rows at a time so that nothing is rounded."""
+    total = np.zeros((a.shape[1], b.shape[1]))
+    for start in range(0, len(a), EXACT_ROWS):
+        some = slice(start, start + EXACT_ROWS)
+        total += (a[some].float().T @ b[some].float()).numpy()
+    return total
+
+
+def _one_hot(labels: npt.NDArray[np.int64], classes: int) -> Array:
+    return np.eye(classes)[labels]
