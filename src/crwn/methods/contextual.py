@@ -24,7 +24,6 @@ from crwn.training.exact import ExactSettings, learn_exact
 from crwn.training.loop import Callbacks, Learned
 from crwn.training.recipe import Recipe
 
-
 Training = Literal["gradient", "exact", "newton"]
 NEWTON_STEPS = 4
 
