@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import crwn
+from crwn.data.tables import labels_of, learn_encoding
 from crwn.errors import DataError
 from crwn.learner import Learner
 from crwn.serve import body
@@ -158,5 +159,6 @@ def test_labels_of_npz_and_csv_are_read_alike() -> None:
     packed = io.BytesIO()
     np.savez(packed, x=np.zeros((2, 1)), y=np.array([1.0, 2.0]))
     assert body.parse_npz(packed.getvalue(), 10_000)[1] == [1, 2]
-    x, y = body.parse_csv(b"a,label\n0.5,1\n1.5,2\n")
+    table = body.parse_csv(b"a,label\n0.5,1\n1.5,2\n")
+    x, y = learn_encoding(table).apply(table), labels_of(table, "label").tolist()
     assert (x.tolist(), y) == ([[0.5], [1.5]], [1, 2])

@@ -147,5 +147,8 @@ def rank_encodable(
 
 
 def _fits(x: Encodable, info: ContextInfo) -> bool:
+    """Whether a task can take these rows; one that was learned without column names takes any numbers."""
+    if isinstance(x, ImageFiles):
+        return True
     encoding = encoding_of(info)
-    return isinstance(x, ImageFiles) or encoding is None or encoding.fits(x.names)
+    return learn_encoding(x).plain if encoding is None else encoding.fits(x.names)

@@ -13,9 +13,11 @@ from starlette.types import Receive, Scope
 
 from crwn.data.inputs import shaped
 from crwn.errors import DataError
+from crwn.learner.task_inference import TaskScore
 from crwn.serve import body
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError, describe_invalid
+from crwn.serve.named_rows import are_named, encode_named
 from crwn.serve.schemas import InferRequest, PredictRequest, RowsQuery
 from crwn.serve.service import Service
 
@@ -32,6 +34,7 @@ class Asked:
     probabilities: bool
     top: int
     candidates: list[str] | None
+    ranking: list[TaskScore] | None = None  # of rows by column name, which are encoded for the first task
 
 
 async def read_question(service: Service, scope: Scope, receive: Receive, kind: type[Question]) -> Asked:
@@ -48,7 +51,11 @@ async def read_question(service: Service, scope: Scope, receive: Receive, kind: 
     data = await body.read_body(receive, headers, limits.body_bytes, limits.body_seconds)
     if form == body.JSON:
         given, array = await _from_json(service, kind, data)
-        asked = _asked(array, given)
+        if array is None:
+            asked = _asked(_NO_ROWS, given)
+            asked.x, asked.task, asked.ranking = await encode_named(service, given.rows, asked.task, asked.candidates)
+        else:
+            asked = _asked(array, given)
     elif form == body.NPY:
         asked = _from_query(body.parse_npy(data, limits.body_bytes), query)
     else:
@@ -64,14 +71,15 @@ async def read_question(service: Service, scope: Scope, receive: Receive, kind: 
     return asked
 
 
-async def _from_json(service: Service, kind: type[Question], data: bytes) -> tuple[Question, Array]:
+async def _from_json(service: Service, kind: type[Question], data: bytes) -> tuple[Question, Array | None]:
+    """The question, and its rows as an array; None where they are objects by column name."""
     if len(data) <= service.limits.parsed_here_bytes:
         given = body.parse_json(kind, data)
-        return given, body.numbers(given.rows)
+        return given, None if are_named(given.rows) else body.numbers(given.rows)
     rest, array = await service.parser.parse(data, "rows")
     if array is None:
         given = body.checked(kind, rest)
-        return given, body.numbers(given.rows)
+        return given, None if are_named(given.rows) else body.numbers(given.rows)
     return body.checked(kind, rest | {"rows": [None]}), array
 
 
@@ -103,6 +111,7 @@ def _query(text: bytes) -> RowsQuery:
 
 
 _NO_QUERY = RowsQuery()
+_NO_ROWS: Array = np.zeros((0, 1), dtype=np.float32)
 
 
 def _checked(x: Array, service: Service) -> Array:

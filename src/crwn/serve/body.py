@@ -9,7 +9,7 @@ import asyncio
 import io
 import math
 import zipfile
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -19,7 +19,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import Receive
 
 from crwn.data.arrays import check_labels
-from crwn.data.tables import labels_of, learn_encoding, read_csv
+from crwn.data.tables import Table, read_csv
 from crwn.errors import DataError
 from crwn.serve.errors import ServeError, describe_invalid
 
@@ -77,7 +77,9 @@ def content_type(headers: Mapping[str, str], *allowed: str) -> str:
     if given in allowed:
         return given
     given = given.partition(";")[0].strip().lower()
-    given = given if given in allowed else _ALIASES.get(given, given)
+    meant = given if given in allowed else _ALIASES.get(given, given)
+    if meant in allowed:
+        return meant
     if given not in allowed:
         raise ServeError(415, "unknown_content_type", f"content type {given[:60]!r} is not one of {', '.join(allowed)}")
     return given
@@ -219,11 +221,10 @@ def parse_npz(data: bytes, limit: int) -> Labelled:
     return x, list(check_labels(y, len(y) if y.ndim else 0, "y").tolist())
 
 
-def parse_csv(data: bytes) -> Labelled:
-    """The rows and the column `label` of a CSV whose first line names the columns."""
-    table = read_csv(data, "the CSV", most=UNPACKED)
-    y = labels_of(table, "label")
-    encoding = learn_encoding(table)
-    if not encoding.plain:
-        raise DataError("the CSV has columns that are not numbers without gaps: encode them first")
-    return encoding.apply(table), list(y.tolist())
+def parse_csv(
+    data: bytes, label: str = "label", ignore: Sequence[str] = (), text: Sequence[str] = (), most: int = UNPACKED
+) -> Table:
+    """A CSV whose first line names the columns, one of them that of the labels."""
+    table = read_csv(data, "the CSV", most=most)
+    table.find(label)
+    return table.using(label=label, ignore=ignore, text=text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import Any
 
+from crwn.data.tables import Table
 from crwn.learner.fit import choose_recipe
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
@@ -13,10 +14,10 @@ from crwn.serve.schemas import LearnOptions, TaskFacts
 from crwn.serve.service import Service
 
 
-def make_learn(service: Service, task: str, x: Array, y: list[Hashable], options: LearnOptions) -> Learn:
+def make_learn(service: Service, task: str, x: Array | Table, y: list[Hashable] | None, options: LearnOptions) -> Learn:
     """Checks the data and the options of a task, and returns the function that learns it inside a job."""
     learner, limits = service.learner, service.limits
-    if x.ndim and len(x) > limits.learn_rows:
+    if (isinstance(x, Table) or x.ndim) and len(x) > limits.learn_rows:
         raise ServeError(413, "too_many_rows", f"{len(x):,} rows: send at most {limits.learn_rows:,}")
     recipe = choose_recipe(learner.model, None, batches=options.batches, epochs=options.epochs)
     resume, replace = options.resume, options.replace

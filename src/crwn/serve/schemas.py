@@ -31,7 +31,9 @@ class RowsRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers")]
+    rows: Annotated[
+        list[Row], Field(min_length=1, description="each row a list of numbers, or an object by column name")
+    ]
 
 
 _Candidates = Annotated[
@@ -82,6 +84,18 @@ class LearnOptions(BaseModel):
     resume: Annotated[bool, Field(description="continue from the context of an existing task")] = False
 
 
+class TableQuery(BaseModel):
+    """Which columns of a CSV are what."""
+
+    label: Annotated[str, Field(description="of a CSV: the column with the labels")] = "label"
+    ignore: Annotated[list[str], Field(description="of a CSV: columns that are not used", max_length=1000)] = []
+    text: Annotated[list[str], Field(description="of a CSV: numbers to read as text", max_length=1000)] = []
+
+
+class CSVOptions(LearnOptions, TableQuery):
+    """The parameters of the URL of a request to learn."""
+
+
 class LearnRequest(LearnOptions):
     """Rows and labels of one task, and options, which take precedence over those of the query."""
 
@@ -93,7 +107,7 @@ class LearnRequest(LearnOptions):
         },
     )
 
-    x: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers")]
+    x: Annotated[list[Row], Field(min_length=1, description="each row a list of numbers, or an object by column name")]
     y: Annotated[list[Any], Field(min_length=1, description="one label per row: text, number, true, false, null")]
 
 

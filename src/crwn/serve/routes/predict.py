@@ -31,6 +31,7 @@ _PREDICT_EXAMPLES = {
     "one task": {"value": {"rows": [[0.0, 0.5, 1.0, 0.2]], "task": "left"}},
     "a task per row": {"value": {"rows": [[0.0, 0.5, 1.0, 0.2], [1.0, 0.0, 0.0, 0.1]], "task": ["left", "right"]}},
     "inferred": {"value": {"rows": [[0.0, 0.5, 1.0, 0.2]], "probabilities": True}},
+    "by column name": {"value": {"rows": [{"age": 31, "city": "Bern", "visit": "2024-05-01"}], "task": "north"}},
 }
 _ARRAYS = {body.NPY: BINARY, body.RAW: BINARY}
 _Candidates = Annotated[
@@ -75,7 +76,7 @@ async def infer_task(
 async def answer_predict(service: Service, scope: Scope, receive: Receive) -> bytes:
     """The response to a request to predict, as JSON."""
     asked = await read_question(service, scope, receive, PredictRequest)
-    ranking, names = None, asked.task
+    ranking, names = asked.ranking, asked.task
     if names is None:
         ranking = await service.inference.rank(asked.x, asked.candidates)
         names = ranking[0].task
@@ -86,7 +87,7 @@ async def answer_predict(service: Service, scope: Scope, receive: Receive) -> by
 async def answer_infer(service: Service, scope: Scope, receive: Receive) -> bytes:
     """The response to a request to infer a task, as JSON."""
     asked: Asked = await read_question(service, scope, receive, InferRequest)
-    ranking = await service.inference.rank(asked.x, asked.candidates)
+    ranking = asked.ranking or await service.inference.rank(asked.x, asked.candidates)
     found = {
         "ranking": [{"task": one.task, "score": one.score, "fit": one.fit} for one in ranking[: asked.top]],
         "none_of_these": none_fits(ranking),
