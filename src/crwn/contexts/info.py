@@ -46,6 +46,7 @@ class ContextInfo(Mapping[str, Any]):
         columns: names of the table's columns in the order of the inputs.
         encoding: how the columns become inputs, where they are not all numbers without gaps.
         image: shape of the images that the task learned from, `(H, W)` or `(3, H, W)`; others are resized to it.
+        exact: how the closed form was computed: ridge, its cross-validation, the statistics it keeps, rows removed.
         user: the user's facts.
 
     >>> info = ContextInfo(rows=200, user={"site": "north"})
@@ -73,6 +74,7 @@ class ContextInfo(Mapping[str, Any]):
     columns: tuple[str, ...] | None = None
     encoding: TableEncoding | None = None
     image: tuple[int, ...] | None = None
+    exact: Mapping[str, Any] | None = None
     user: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -187,6 +189,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "columns": _columns,
     "encoding": read_encoding,
     "image": _image,
+    "exact": _mapping,
 }
 # Values that are not stored; None for all other fields.
 _UNSET: dict[str, object] = {

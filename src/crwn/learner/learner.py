@@ -22,13 +22,16 @@ from crwn.learner import folder as model_folder
 from crwn.learner.answers import Probabilities, predicted, probabilities, score
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
 from crwn.learner.encode import given_rows
+from crwn.learner.exact import ExactLearning
+from crwn.learner.exact_args import ExactArgs, split_options
 from crwn.learner.fit import choose_recipe, group_tasks
 from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
 from crwn.learner.sketch_index import SketchIndex
+from crwn.learner.statistics_store import StatisticsStore, statistics_name
 from crwn.learner.task_inference import Method, TaskScore
 from crwn.learner.trainer import Trainer, TrainingArgs
-from crwn.models import fingerprint, network_of
+from crwn.models import fingerprint
 from crwn.models.convert.checks import check_dtype
 from crwn.models.convert.conversion import converted
 from crwn.models.convert.kept import update_fingerprints
@@ -38,7 +41,7 @@ from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
 
-class Learner(Closing):
+class Learner(ExactLearning, Closing):
     """Learns any number of tasks with one frozen model; what each task learned is its context, stored in a bank.
 
     Args:
@@ -78,6 +81,7 @@ class Learner(Closing):
         self.bank, self.folder = model_folder.open_for(self.model, bank, store, self.fingerprint)
         shapes = {name: tuple(tensor.shape) for name, tensor in context_tensors(model).items()}
         self.resident = ResidentStack(self.bank, shapes, capacity=resident)
+        self._statistics = StatisticsStore(self.folder)
         self._forgotten: set[str] = set()
         self._busy = threading.Lock()
         self._predictor = Predictor(self.model, self.resident, self.device, self._busy, SketchIndex(self.bank))
@@ -87,19 +91,6 @@ class Learner(Closing):
     def tasks(self) -> list[str]:
         """Names of all tasks."""
         return self.bank.names()
-
-    @property
-    def outputs(self) -> int:
-        """How many classes a task can have at most."""
-        classes = network_of(self.model).classes
-        if classes is not None:
-            return classes
-        raise ConfigError("the number of outputs of this module is not known: set module.classes = N")
-
-    @property
-    def input_shape(self) -> tuple[int, ...] | None:
-        """The shape of one row as the model takes it; None where a custom module does not declare it."""
-        return network_of(self.model).input_shape
 
     def learn(
         self,
@@ -115,7 +106,8 @@ class Learner(Closing):
         replace: bool = False,
         progress: bool = True,
         callbacks: Callbacks = (),
-        **data: Unpack[DataArgs],
+        method: str = "gradient",
+        **options: Unpack[ExactArgs],
     ) -> Context:
         """Learn one task and store its context; labels may be text, numbers, True, False, None, or tuples of these.
 
@@ -130,7 +122,11 @@ class Learner(Closing):
             start: start from the context of this task; "nearest" is the task that fits the rows best.
             resume: continue training from the task's context. replace: learn an existing task from the start.
             info: custom facts, stored with the context (`context.info.user`); a resumed task keeps them.
+            method: "gradient", or "exact": in closed form, in one pass, with the options of `ExactArgs`.
         """
+        data, exact = split_options(method, options, batches=batches, epochs=epochs, recipe=recipe)
+        if exact is not None:
+            return self._learn_exact(task, x, y, data, exact, start, resume, replace, progress)
         ready = self.prepare(task, x, y, resume=resume, replace=replace, **data)
         chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs, rows=len(ready.rows))
         return self.learn_prepared(
@@ -148,7 +144,7 @@ class Learner(Closing):
         known = self.bank.get(task) if resume else None
         return prepare_task(
             task, x, y, shape=self.input_shape, outputs=self.outputs, seed=self.seed, known=known,
-            byte_scaling=network_of(self.model).byte_scaling, **data,
+            byte_scaling=self.byte_scaling, **data,
         )  # fmt: skip
 
     def learn_prepared(
@@ -259,7 +255,8 @@ class Learner(Closing):
             return merge_task(self.model, context, outputs=self.outputs)
 
     def forget(self, task: str) -> None:
-        """Drop a task for good."""
+        """Drop a task for good, with its statistics."""
+        self._statistics.drop(statistics_name(self.bank.get(task)))
         self.bank.delete(task)
         self.resident.drop(task)
         self._forgotten.add(task)
@@ -275,6 +272,7 @@ class Learner(Closing):
         """
         target = Path(path)
         if self.folder is None or self.folder.resolve() != target.resolve():
+            self._statistics.copy_to(target, self.bank)  # before the contexts that name them
             model_folder.write_folder(target, self.model, self.bank, self.fingerprint, self._forgotten)
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict
 
@@ -14,7 +14,7 @@ from crwn.contexts import Context, ContextInfo, check_name
 from crwn.contexts.kinds import Kind, check_kind
 from crwn.data import inputs
 from crwn.data.dataset import Rows
-from crwn.data.standardize import NO_SCALING, Scaling, Standardize, measure_scaling
+from crwn.data.standardize import NO_SCALING, Scaling, Standardize, check_scaling, measure_scaling
 from crwn.errors import ConfigError, DataError
 from crwn.layers.weights import named_generator
 from crwn.learner.encode import encodable, encode_to_learn, encode_validation
@@ -26,7 +26,7 @@ class DataArgs(TypedDict, total=False):
     """Options of `prepare_task` that callers pass through, as `Learner.learn` describes them."""
 
     sample_weight: Any
-    class_weight: str | None
+    class_weight: str | Mapping[Hashable, float] | None
     validation: Any
     info: Mapping[str, Any] | None
     kind: Kind | None
@@ -41,7 +41,7 @@ def prepare_task(
     shape: Sequence[int] | None,
     outputs: int,
     sample_weight: Any = None,
-    class_weight: str | None = None,
+    class_weight: str | Mapping[Hashable, float] | None = None,
     validation: Any = None,
     seed: int = 0,
     known: Context | None = None,
@@ -49,6 +49,8 @@ def prepare_task(
     byte_scaling: Scaling | None = None,
     kind: Kind | None = None,
     refit: bool = False,
+    classes: Sequence[Hashable] | None = None,
+    scaling: Scaling | None = None,
 ) -> PreparedTask:
     """Check one task's data and make it ready to be trained.
 
@@ -63,6 +65,8 @@ def prepare_task(
         byte_scaling: the scaling of uint8 rows; None to measure it.
         kind: of the task; classification by default, or that of the context that is resumed.
         refit: learn from all rows in the end; the share held out only measures what learning reaches.
+        classes: all classes of a new task; those of its rows by default.
+        scaling: of a new task; by default measured, or that of bytes.
     """
     check_name(task)
     if (given := encodable(x)) is not None:
@@ -71,7 +75,7 @@ def prepare_task(
         validation = encode_validation(validation, encoding, shape)
     chosen = _kind(task, kind, known)
     rows, labels = _rows_and_labels(x, y, chosen)
-    targets = make_targets(task, labels, chosen, known=known)
+    targets = make_targets(task, labels, chosen, known=known, classes=classes)
     if len(targets.labels) > outputs:
         what = {"classification": "classes", "multilabel": "labels", "regression": "numbers per row"}[chosen]
         raise DataError(
@@ -79,7 +83,7 @@ def prepare_task(
         )
     facts = ContextInfo.from_user(info, known.info if known else None)
     if isinstance(rows, Rows):
-        scaling = NO_SCALING
+        scaling = NO_SCALING  # rows prepare themselves
         if sample_weight is not None:
             raise ConfigError("sample_weight is not used with Rows: pass the weights as Rows(weight=...)")
         ready = rows.labelled(targets.y)
@@ -92,7 +96,9 @@ def prepare_task(
             raise DataError(f'task "{task}" has no rows: learning needs at least one')
         usual = byte_scaling if tensor.dtype == torch.uint8 else None
         table = True if facts.columns is not None and tensor.ndim == 2 else None
-        scaling = known.info.scaling if known else usual or measure_scaling(tensor, table=table)
+        if known or scaling is None:
+            scaling = known.info.scaling if known else usual or measure_scaling(tensor, table=table)
+        check_scaling(scaling, task)
         weight = None if sample_weight is None else _weights(sample_weight, len(tensor))
         ready = Rows(tensor, targets.y, prepare=Standardize(scaling), weight=weight)
     ready = _balanced(ready, class_weight, chosen)
@@ -112,12 +118,12 @@ def _kind(task: str, kind: Kind | None, known: Context | None) -> Kind:
     return check_kind(kind)
 
 
-def _balanced(rows: Rows, class_weight: str | None, kind: Kind) -> Rows:
+def _balanced(rows: Rows, class_weight: str | Mapping[Hashable, float] | None, kind: Kind) -> Rows:
     """The rows with weights under which every class counts the same, where that is asked for."""
     if class_weight is None:
         return rows
     if class_weight != "balanced":
-        raise ConfigError(f'unknown class_weight "{class_weight}": "balanced", or leave it out')
+        raise ConfigError(f'unknown class_weight "{str(class_weight)[:60]}": "balanced", or leave it out')
     if kind != "classification":
         raise ConfigError(f"class_weight is for classification: a {kind} task takes sample_weight")
     y = rows.labels(slice(None))

@@ -44,17 +44,23 @@ def convert(targets: Targets, task: str, y: Any) -> Tensor:
     return _make(task, y, targets.kind, _Known(targets.labels, targets.scaling)).y
 
 
-def make_targets(task: str, y: Any, kind: Kind, *, known: Context | None = None) -> Targets:
+def make_targets(
+    task: str, y: Any, kind: Kind, *, known: Context | None = None, classes: Sequence[Hashable] | None = None
+) -> Targets:
     """Convert the targets of a task.
 
     Args:
         y: one label per row; for multilabel a `[rows, labels]` array of 0 and 1 or a collection of labels for every
             row; for regression numbers `[rows]` or `[rows, numbers]`.
         known: the context of a task that is resumed: its labels and scaling are taken.
+        classes: all classes of a new task, where its rows may not have them all.
 
     Raises:
         DataError: the targets are not of this kind, or no model can be learned from them (a single class).
     """
+    if known is None and classes is not None:
+        labels = inputs.classes_of(inputs.plain_labels(list(classes)))
+        return _make(task, y, kind, _Known(tuple(plain_label(label, task) for label in labels), NO_SCALING))
     return _make(task, y, kind, None if known is None else _Known(known.classes, known.info.target_scaling))
 
 

@@ -19,8 +19,8 @@ from crwn.models import fingerprint
 from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.evaluation import predict_logits
-from crwn.training.features import encoded
 from crwn.training.exact import ExactSettings, learn_exact
+from crwn.training.features import encoded
 from crwn.training.loop import Callbacks, Learned
 from crwn.training.recipe import Recipe
 

@@ -21,13 +21,14 @@ from crwn.training.exact.output_layer import OutputLayer
 from crwn.training.exact.statistics import Statistics
 
 WIDE = 2048  # features beyond which they are rounded
-BLOCK = 8192  # rows whose features are in memory at once
+BLOCK_BYTES = 2**28  # of the features in memory at once
 ENCODED = 500  # rows encoded at once: larger blocks leave the cache
 PANEL = 1024  # columns of the Gram matrix computed at once
 EXACT_ROWS = 1024  # float32 adds this many products of integers up to 127 without rounding
 LARGEST = 127
 
 Array = npt.NDArray[np.float64]
+Labels = npt.NDArray[np.int64]
 Report = Callable[[int], None]
 
 
@@ -39,8 +40,12 @@ def precision_for(width: int) -> str:
 def memory_bytes(width: int) -> int:
     """The most memory that statistics and their solution take: Gram matrix, factor, and one block of features."""
     factor = 8 if precision_for(width) == "float64" else 4
-    block = BLOCK * width * (8 if precision_for(width) == "float64" else 1) + 4 * PANEL * width
-    return (8 + factor) * width * width + block
+    return (8 + factor) * width * width + 2 * BLOCK_BYTES + 8 * PANEL * width
+
+
+def block_rows(width: int) -> int:
+    """How many rows have their features in memory at once."""
+    return max(ENCODED, BLOCK_BYTES // (width * (1 if precision_for(width) == "int8" else 8)))
 
 
 def accumulate(
@@ -63,8 +68,9 @@ def accumulate(
     """
     gram, products = into.gram.copy(), into.products.copy()
     weights, counts = into.weights.copy(), into.counts.copy()
-    for start in range(0, len(rows), BLOCK):
-        at = slice(start, min(start + BLOCK, len(rows)))
+    block = block_rows(into.width)
+    for start in range(0, len(rows), block):
+        at = slice(start, min(start + block, len(rows)))
         labels = rows.labels(at).numpy()
         weight = np.ones(len(labels)) if rows.weight is None else rows.weight[at].double().numpy()
         features = _features(layer, tensors, rows, at)
@@ -86,7 +92,7 @@ def _features(layer: OutputLayer, tensors: Mapping[str, Tensor], rows: Rows, at:
         yield found
 
 
-def _add_plain(gram: Array, products: Array, features: Iterator[Tensor], labels: Array, weight: Array) -> None:
+def _add_plain(gram: Array, products: Array, features: Iterator[Tensor], labels: Labels, weight: Array) -> None:
     h = torch.cat(list(features)).double().numpy()
     products += (h * weight[:, None]).T @ _one_hot(labels, products.shape[1])
     h *= np.sqrt(weight)[:, None]
@@ -96,7 +102,7 @@ def _add_plain(gram: Array, products: Array, features: Iterator[Tensor], labels:
         gram[:] = done.T
 
 
-def _add_rounded(gram: Array, products: Array, features: Iterator[Tensor], labels: Array, weight: Array) -> None:
+def _add_rounded(gram: Array, products: Array, features: Iterator[Tensor], labels: Labels, weight: Array) -> None:
     parts, steps, start = [], [], 0
     for h in features:
         root = torch.from_numpy(np.sqrt(weight[start : start + len(h)])).float()[:, None]
@@ -105,7 +111,7 @@ def _add_rounded(gram: Array, products: Array, features: Iterator[Tensor], label
         steps.append(step)
         start += len(h)
     q, step = torch.cat(parts), torch.cat(steps).double()
-    for value in step.unique().tolist():
+    for value in np.unique(step.numpy()).tolist():
         mine = (step == value).nonzero()[:, 0]
         add_products(gram, q.index_select(0, mine), value * value)
     # w h = sqrt(w) * step * q
@@ -129,12 +135,10 @@ def add_products(gram: Array, q: Tensor, scale: float) -> None:
     """`gram += scale * q^T q` for integers q `[rows, features]`, in its lower triangle, panel by panel."""
     width = q.shape[1]
     multiply = _int8_products if _has_int8() else _float_products
+    sums, turned = torch.from_numpy(gram), q.T.contiguous()
     for left in range(0, width, PANEL):
         right = min(left + PANEL, width)
-        found = multiply(q[:, left:], q[:, left:right])
-        if scale != 1.0:
-            found = found * scale
-        gram[left:, left:right] += found
+        sums[left:, left:right].add_(multiply(turned[left:], q[:, left:right]), alpha=scale)
 
 
 def _has_int8() -> bool:
@@ -143,19 +147,20 @@ def _has_int8() -> bool:
     return supported
 
 
-def _int8_products(a: Tensor, b: Tensor) -> Array:
-    found: Tensor = torch._int_mm(a.T.contiguous(), b.contiguous())
-    return found.double().numpy()
+def _int8_products(turned: Tensor, q: Tensor) -> Tensor:
+    found: Tensor = torch._int_mm(turned, q.contiguous())
+    return found
 
 
-def _float_products(a: Tensor, b: Tensor) -> Array:
+def _float_products(turned: Tensor, q: Tensor) -> Tensor:
     """The same integers by float32, a few rows at a time so that nothing is rounded."""
-    total = np.zeros((a.shape[1], b.shape[1]))
-    for start in range(0, len(a), EXACT_ROWS):
+    total = torch.zeros(len(turned), q.shape[1], dtype=torch.float64)
+    for start in range(0, len(q), EXACT_ROWS):
         some = slice(start, start + EXACT_ROWS)
-        total += (a[some].float().T @ b[some].float()).numpy()
+        total += turned[:, some].float() @ q[some].float()
     return total
 
 
-def _one_hot(labels: npt.NDArray[np.int64], classes: int) -> Array:
-    return np.eye(classes)[labels]
+def _one_hot(labels: Labels, classes: int) -> Array:
+    found: Array = np.eye(classes)[labels]
+    return found

@@ -15,11 +15,13 @@ from torch import Tensor, nn
 from crwn.data.dataset import Rows
 from crwn.errors import DataError
 from crwn.layers import context_tensors
-from crwn.models import fingerprint
+from crwn.models import EncodedNetwork, fingerprint
 from crwn.training.exact.accumulate import Report, accumulate, precision_for
+from crwn.training.exact.newton import newton_steps
 from crwn.training.exact.output_layer import OutputLayer, output_layer
 from crwn.training.exact.solve import NormalEquations, Solution, solve
 from crwn.training.exact.statistics import Statistics
+from crwn.training.features import encoded_task
 from crwn.training.loop import Learned
 from crwn.training.task import PreparedTask
 
@@ -74,11 +76,36 @@ def learn_exact(
         DataError: there are no rows, or features that cannot be used.
     """
     began = time.perf_counter()
-    layer = output_layer(model)
-    tensors = dict(context_tensors(model) if start is None else start)
     if not len(task.rows):
         raise DataError(f'task "{task.name}" has no rows: learning needs at least one')
-    rows = weighted(task.rows, task.labels, settings.class_weight)
+    tensors = dict(context_tensors(model) if start is None else start)
+    layer, rows, statistics = add_rows(
+        model, task, tensors, class_weight=settings.class_weight, before=before, report=report
+    )
+    solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=settings.ridge)
+    found = context_of(layer, tensors, statistics, solution)
+    if settings.newton:
+        found = newton_steps(layer, found, rows, statistics, solution, steps=settings.newton)
+    seconds = time.perf_counter() - began
+    return ExactResult(Learned(task.name, found, 0, solution.residual, seconds), statistics, solution)
+
+
+def add_rows(
+    model: nn.Module,
+    task: PreparedTask,
+    tensors: Mapping[str, Tensor],
+    *,
+    class_weight: ClassWeight = None,
+    before: Statistics | None = None,
+    report: Report = lambda done: None,
+) -> tuple[OutputLayer, Rows, Statistics]:
+    """The output layer, the rows that its features come from, and their statistics added to those before.
+
+    Images are counted once for every copy that the model learns, such as mirror images.
+    """
+    network, ready = encoded_task(model, task)
+    layer = output_layer(network)
+    rows = weighted(ready.rows, ready.labels, class_weight)
     layer.check(tensors, rows.inputs(slice(0, 2)))
     empty = Statistics.empty(
         layer.width,
@@ -90,15 +117,12 @@ def learn_exact(
     )
     if before is not None:
         before.check_same(empty)
-    statistics = accumulate(layer, tensors, rows, before or empty, report=report)
-    solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=settings.ridge)
-    found = context_of(layer, tensors, statistics, solution)
-    if settings.newton:
-        from crwn.training.exact.newton import newton_steps
+    return layer, rows, accumulate(layer, tensors, rows, before or empty, report=report)
 
-        found = newton_steps(layer, found, rows, statistics, solution, steps=settings.newton)
-    seconds = time.perf_counter() - began
-    return ExactResult(Learned(task.name, found, 0, solution.residual, seconds), statistics, solution)
+
+def copies_of(model: nn.Module) -> int:
+    """How many rows of statistics one row of a task makes."""
+    return model.copies if isinstance(model, EncodedNetwork) else 1
 
 
 def context_of(

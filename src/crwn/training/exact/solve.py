@@ -97,7 +97,8 @@ class NormalEquations:
     def times(self, x: Array) -> Array:
         """The normal matrix, without ridge, times a vector: `sum_c C_c ⊙ (H^T H (C_c ⊙ x))`."""
         found = blas.dsymm(1.0, self.gram.T, (self.centred * x).T, lower=False)  # [features, classes]
-        return (self.centred * found.T).sum(axis=0) / self.unit
+        moved: Array = (self.centred * found.T).sum(axis=0) / self.unit
+        return moved
 
     def factor(self, ridge: float) -> AnyArray:
         """The lower Cholesky factor of the scaled normal matrix plus the ridge.
@@ -109,12 +110,14 @@ class NormalEquations:
         dtype = np.float64 if width <= 2 * EXACT_TRACE else np.float32
         # Fortran's order, which LAPACK overwrites in place.
         normal = np.zeros((width, width), dtype=dtype, order="F")
+        # Written as the upper triangle of the transposed matrix, which is contiguous.
+        upper, centred = normal.T, self.centred
         for left in range(0, width, PANEL):
             some = slice(left, min(left + PANEL, width))
-            panel = self.centred[:, left:].T @ self.centred[:, some]
+            panel = centred[:, left:].T @ centred[:, some]
             panel *= self.gram[left:, some]
             panel /= self.unit
-            normal[left:, some] = panel
+            upper[some, left:] = panel.T
         normal.ravel(order="K")[:: width + 1] += ridge
         try:
             found: AnyArray = linalg.cholesky(normal, lower=True, overwrite_a=True, check_finite=False)
@@ -197,7 +200,7 @@ def _downhill(system: NormalEquations, best: Solution, factor: float) -> Solutio
 
 def _back(factor: AnyArray, right: Array) -> Array:
     found = linalg.cho_solve((factor, True), right.astype(factor.dtype), check_finite=False)
-    return found.astype(np.float64)
+    return np.asarray(found, dtype=np.float64)
 
 
 def _inverse_trace(factor: AnyArray) -> float:

@@ -1,0 +1,39 @@
+"""What a learner's model takes and returns."""
+
+from __future__ import annotations
+
+from torch import nn
+
+from crwn.data.standardize import Scaling
+from crwn.errors import ConfigError
+from crwn.models import network_of
+from crwn.training.exact.learn import copies_of
+
+
+class ModelFacts:
+    """The shape of a model's rows and the number of its outputs."""
+
+    model: nn.Module
+
+    @property
+    def outputs(self) -> int:
+        """How many classes a task can have at most."""
+        classes = network_of(self.model).classes
+        if classes is not None:
+            return classes
+        raise ConfigError("the number of outputs of this module is not known: set module.classes = N")
+
+    @property
+    def input_shape(self) -> tuple[int, ...] | None:
+        """The shape of one row as the model takes it; None where a custom module does not declare it."""
+        return network_of(self.model).input_shape
+
+    @property
+    def byte_scaling(self) -> Scaling | None:
+        """Mean and deviation that uint8 rows are standardized with; None where every task measures its own."""
+        return network_of(self.model).byte_scaling
+
+    @property
+    def copies(self) -> int:
+        """How many rows of features one row of a task makes, such as two with mirror images."""
+        return copies_of(self.model)
