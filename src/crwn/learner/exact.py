@@ -223,6 +223,11 @@ class ExactLearning(ModelFacts):
         found = context_of(layer, tensors, statistics, solution)
         return self._store(Context(task, found, statistics.classes, self.fingerprint, info=whole), statistics, before)
 
+    def _delete(self, task: str) -> None:
+        kept = statistics_name(self.bank.get(task))
+        self.bank.delete(task)
+        self._statistics.drop(kept)
+
     def _store(self, context: Context, statistics: Statistics | None, before: Context | None) -> Context:
         """Store a context and its statistics so that a kill at any moment leaves both old or both new."""
         if statistics is not None:

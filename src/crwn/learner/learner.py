@@ -28,7 +28,7 @@ from crwn.learner.fit import choose_recipe, group_tasks
 from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
 from crwn.learner.sketch_index import SketchIndex
-from crwn.learner.statistics_store import StatisticsStore, statistics_name
+from crwn.learner.statistics_store import StatisticsStore
 from crwn.learner.task_inference import Method, TaskScore
 from crwn.learner.trainer import Trainer, TrainingArgs
 from crwn.models import fingerprint
@@ -256,8 +256,7 @@ class Learner(ExactLearning, Closing):
 
     def forget(self, task: str) -> None:
         """Drop a task for good, with its statistics."""
-        self._statistics.drop(statistics_name(self.bank.get(task)))
-        self.bank.delete(task)
+        self._delete(task)
         self.resident.drop(task)
         self._forgotten.add(task)
 
