@@ -175,12 +175,14 @@ for _ in range(20):
     if child == 0:
         learner = crwn.Learner.load(sys.argv[1])
         at = learner.statistics("t").rows
-        os.write(writer, b"x")
         while True:  # the same rows again, when all were added
+            os.write(writer, b"x")
             learner.partial_fit("t", x[at % 1780 : at % 1780 + 20], y[at % 1780 : at % 1780 + 20])
             at += 20
     os.read(reader, 1)
-    time.sleep(generator.uniform(0.0, 0.3))
+    began = time.perf_counter()
+    os.read(reader, 1)  # one call is done: the kill comes anywhere within the next two, however slow the machine is
+    time.sleep(generator.uniform(0.0, 2.0) * (time.perf_counter() - began))
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     with crwn.Learner.load(sys.argv[1]) as learner:
