@@ -13,7 +13,9 @@ from small_contexts import MODEL
 names = st.text(
     st.characters(exclude_categories=["Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp", "Zs"]), min_size=1, max_size=40
 )
-plain_labels = st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False, allow_infinity=False)
+integers = st.integers(-(2**63), 2**63 - 1)
+text = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
+plain_labels = st.none() | st.booleans() | integers | text | st.floats(allow_nan=False, allow_infinity=False)
 labels = st.recursive(plain_labels, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=4)
 numbers = arrays.arrays(np.float32, st.sampled_from([(), (1,), (7,), (2, 3)]), elements=st.floats(-1e4, 1e4, width=32))
 contexts = st.builds(
@@ -23,5 +25,5 @@ contexts = st.builds(
                     numbers.map(torch.from_numpy), min_size=1, max_size=4),
     st.lists(labels, unique=True, max_size=5).map(tuple),
     st.just(MODEL),
-    info=st.dictionaries(st.text(max_size=5), st.none() | st.integers() | st.text(max_size=5), max_size=3),
+    info=st.dictionaries(st.text(max_size=5), st.none() | integers | st.text(max_size=5), max_size=3),
 )  # fmt: skip

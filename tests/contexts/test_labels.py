@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 
 from context_strategies import labels
-from crwn.contexts.labels import decode_label, encode_label, plain_label
+from crwn.contexts.checks import check_label
+from crwn.contexts.labels import decode_label, encode_label
 from crwn.errors import ContextError
 from small_contexts import make
 
@@ -26,14 +27,14 @@ def test_labels_that_json_cannot_keep_are_refused(label: Hashable, kind: str) ->
 
 @given(labels)
 def test_labels_survive_json(label: Hashable) -> None:
-    kept = plain_label(label, "t")
+    kept = check_label(label, "t")
     found = decode_label(json.loads(json.dumps(encode_label(kept))))
     assert found == label
     assert type(found) is type(label)
 
 
 def test_numpys_scalars_become_plain() -> None:
-    found = plain_label((np.int64(3), np.str_("x"), np.bool_(True), np.float32(0.5)), "t")
+    found = check_label((np.int64(3), np.str_("x"), np.bool_(True), np.float32(0.5)), "t")
     assert found == (3, "x", True, 0.5)
     assert isinstance(found, tuple)
     assert [type(part) for part in found] == [int, str, bool, float]

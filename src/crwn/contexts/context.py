@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import is_
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
-from safetensors.numpy import save as arrays_to_bytes
-from safetensors.torch import load as tensors_from_bytes
 from torch import Tensor
 
 from crwn._utils import write_whole
+from crwn.contexts.checks import check_labels, check_stamp, check_values, values_are_usable
 from crwn.contexts.dtype import Store, check_store, pack, unpack
-from crwn.contexts.info import ContextInfo, to_json
-from crwn.contexts.labels import decode_label, encode_label, plain_label
+from crwn.contexts.info import ContextInfo
 from crwn.contexts.names import check_name
+from crwn.contexts.record import (
+    Array,
+    Signature,
+    StoredContext,
+    labels_to_text,
+    read_record,
+    tensors_order,
+    write_record,
+)
 from crwn.data.standardize import check_scaling
-from crwn.errors import ContextError, TaskError
+from crwn.errors import ContextError
 
-FORMAT = 1
-
-_EMPTY_CHECKSUM = "0" * 64
 _CHECKSUM_MARK = rb"{\"checksum\":\""  # as it is written in the header: JSON inside a JSON string
 
 
@@ -72,23 +75,33 @@ class Context:
         check_name(name)
         if not tensors:
             raise ContextError(f'context for task "{name}" has no tensors: it must hold what the task learned')
-        kept = {}
-        for key in sorted(tensors):
-            tensor = tensors[key].detach().to(device="cpu", dtype=torch.float32, copy=True).contiguous()
-            if not np.isfinite(tensor.numpy()).all():
-                raise ContextError(
-                    f'context for task "{name}" has NaN or infinite numbers in {key}: learn the task again'
-                )
-            kept[key] = tensor
-        labels = tuple(plain_label(label, name) for label in classes)
-        if len(set(labels)) != len(labels):
-            raise ContextError(f'classes of task "{name}" repeat a label: {_short(labels)}: list each once')
-        object.__setattr__(self, "name", name)
-        object.__setattr__(self, "tensors", kept)
-        object.__setattr__(self, "classes", labels)
-        object.__setattr__(self, "model", model)
-        object.__setattr__(self, "created", now() if created is None else created)
-        object.__setattr__(self, "info", _checked_info({} if info is None else info, name))
+        keys = sorted(tensors)
+        # One copy, of which the tensors are parts: a bank writes it as it is.
+        flat = torch.cat([tensors[key].detach().to(device="cpu", dtype=torch.float32).reshape(-1) for key in keys])
+        values = flat.numpy()
+        parts = _parts(flat, [(key, tuple(tensors[key].shape)) for key in keys])
+        if not values_are_usable(values):
+            for key, part in parts.items():
+                check_values(name, key, part.numpy())
+        self.__dict__.update(
+            name=name,
+            tensors=parts,
+            classes=check_labels(classes, name),
+            model=check_stamp(model, "model"),
+            created=now() if created is None else check_stamp(created, "created"),
+            info=_checked_info({} if info is None else info, name),
+            _whole=(values, dict(parts)),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        """Make the tensors of a context that was read, at their first use."""
+        if name != "tensors" or "_stored" not in self.__dict__:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self.__dict__["tensors"] = tensors = _tensors(self.__dict__["_stored"])
+        return tensors
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.name, self.tensors, self.classes, self.model, self.created, self.info)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Context) and self.to_bytes() == other.to_bytes()
@@ -124,28 +137,29 @@ class Context:
 
         `store="int8"` adds one scale per tensor; scalars and batch-norm statistics stay float32.
         """
-        check_store(store)
-        stored, scales = {}, {}
+        return self.stored_as(store, labels_to_text(self.classes), self.info.to_json())[0]
+
+    def stored_as(self, store: Store, classes: str, info: str) -> tuple[bytes, str]:
+        """The bytes and their checksum, with the JSON of classes and info, which a bank also stores by themselves."""
+        parts, tensors, scales = self._packed(check_store(store))
+        facts = {"name": self.name, "classes": classes, "model": self.model, "created": self.created, "info": info}
+        return write_record(parts, tensors, scales, store=store, **facts)
+
+    def _packed(self, store: Store) -> tuple[list[Array], Signature, dict[str, float]]:
+        """The values in their stored dtype and order, the tensors they are of, and the scales of int8."""
+        if store == "float32" and "_whole" in self.__dict__:
+            values, parts = self.__dict__["_whole"]
+            # The caller may have put other tensors into the dictionary.
+            if self.tensors.keys() == parts.keys() and all(map(is_, self.tensors.values(), parts.values())):
+                return [values], tuple((key, "f", tuple(part.shape)) for key, part in parts.items()), {}
+        arrays, scales = {}, {}
         for key, tensor in self.tensors.items():
             packed, scale = pack(key, tensor, store)
-            stored[key] = packed.numpy()  # safetensors' way with arrays is four times as fast as with tensors
+            arrays[key] = np.ascontiguousarray(packed.numpy())
             if packed.dtype == torch.int8:
                 scales[key] = scale
-        record = {
-            # First, so that the first run of 64 zeros in the bytes is where the checksum is written.
-            "checksum": _EMPTY_CHECKSUM,
-            "format": FORMAT,
-            "name": self.name,
-            "classes": [encode_label(label) for label in self.classes],
-            "model": self.model,
-            "created": self.created,
-            "info": dict(self.info),
-            "store": store,
-            "scales": scales,
-        }
-        # One metadata key: safetensors writes several in random order, and equal contexts should be equal bytes.
-        data = arrays_to_bytes(stored, {"crwn": to_json(record)})
-        return data.replace(_EMPTY_CHECKSUM.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
+        shapes = tuple((key, array.dtype.char, tuple(self.tensors[key].shape)) for key, array in arrays.items())
+        return [arrays[key] for key in tensors_order(shapes)], shapes, scales
 
     @classmethod
     def from_bytes(cls, data: bytes, *, source: str = "these bytes") -> Context:
@@ -155,29 +169,23 @@ class Context:
             source: where the bytes come from, for error messages.
 
         Raises:
-            ContextError: damaged, truncated, of another format, or with NaN or infinite values.
+            ContextError: damaged, truncated, of another format, or with something that a context may not hold.
         """
-        record = _read_record(data, source)
-        blank = data.replace(str(record["checksum"]).encode(), _EMPTY_CHECKSUM.encode(), 1)
-        found = hashlib.sha256(blank).hexdigest()
-        if found != record["checksum"]:
-            raise ContextError(
-                f"{source} is damaged: checksum {found[:12]}..., expected {str(record['checksum'])[:12]}...: "
-                "restore it from a copy or learn the task again"
-            )
-        try:
-            scales = {str(key): float(scale) for key, scale in record["scales"].items()}
-            tensors = {key: unpack(t, scales.get(key, 1.0)) for key, t in tensors_from_bytes(data).items()}
-            classes = tuple(decode_label(label) for label in record["classes"])
-            model, created, info = record["model"], record["created"], record["info"]
-            if not (isinstance(model, str) and isinstance(created, str) and isinstance(info, dict)):
-                raise TypeError("model, created or info is of the wrong type")
-            to_json(info)  # raises for values that are not finite
-            return cls(record["name"], tensors, classes, model, created, ContextInfo.from_stored(info))
-        except (ContextError, TaskError) as error:
-            raise ContextError(f"{source} is refused: {error}") from None
-        except (SafetensorError, AttributeError, KeyError, TypeError, ValueError, RuntimeError, OverflowError) as error:
-            raise ContextError(f"{source} is not a context: {_one_line(error)}: export the context again") from None
+        return cls.from_stored(read_record(data, source=source))
+
+    @classmethod
+    def from_stored(cls, stored: StoredContext) -> Context:
+        """The context of a record that `read_record` has checked; its tensors are copied when they are first used."""
+        context = cls.__new__(cls)
+        context.__dict__.update(
+            name=stored.name,
+            classes=stored.classes,
+            model=stored.model,
+            created=stored.created,
+            info=stored.info,
+            _stored=stored,
+        )
+        return context
 
     def save(self, path: str | Path, store: Store = "float32") -> None:
         """Write the context to a `.safetensors` file; if that fails, an existing file is unchanged."""
@@ -199,6 +207,24 @@ class Context:
         except OSError as error:
             raise ContextError(f"cannot read context file {path}: {error.strerror or error}: check the path") from None
         return cls.from_bytes(data, source=f"context file {path}")
+
+
+def _tensors(stored: StoredContext) -> dict[str, Tensor]:
+    """The tensors of a record, copied to float32."""
+    values = stored.values()
+    if values is not None:
+        return _parts(torch.from_numpy(values.copy()), [(key, shape) for key, _, shape, _, _ in stored.layout.tensors])
+    scales = stored.scales
+    arrays = stored.arrays()
+    return {key: unpack(torch.from_numpy(array.copy()), scales.get(key, 1.0)) for key, array in arrays.items()}
+
+
+def _parts(flat: Tensor, shapes: Sequence[tuple[str, tuple[int, ...]]]) -> dict[str, Tensor]:
+    """Split one vector into tensors of these names and shapes, which share its memory."""
+    parts = torch.split(flat, [math.prod(shape) for _, shape in shapes])
+    return {
+        key: part if len(shape) == 1 else part.view(shape) for (key, shape), part in zip(shapes, parts, strict=True)
+    }
 
 
 def stored_checksum(data: bytes) -> str:
@@ -234,39 +260,14 @@ def check_shapes(context: Context, shapes: Mapping[str, Sequence[int]]) -> None:
             )
 
 
-def _read_record(data: bytes, source: str) -> dict[str, Any]:
-    """The JSON record in the header of a context's bytes; its checksum is not verified."""
-    length = int.from_bytes(data[:8], "little")
-    if len(data) < 8 or length > len(data) - 8:
-        raise ContextError(f"{source} is truncated or not safetensors ({len(data)} bytes): restore it from a copy")
-    try:
-        record = json.loads(json.loads(data[8 : 8 + length])["__metadata__"]["crwn"])
-        version, checksum = record["format"], record["checksum"]
-        missing = {"name", "classes", "model", "created", "info", "store", "scales"} - record.keys()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ContextError(
-            f"{source} has no readable crwn metadata: it is damaged, or not a context that crwn exported"
-        ) from None
-    if version != FORMAT:
-        raise ContextError(f"{source} has format version {version!r:.20}, this crwn reads {FORMAT}: update crwn")
-    if missing or not isinstance(checksum, str) or len(checksum) != 64 or not checksum.isascii():
-        raise ContextError(f"{source} lacks metadata ({_short(sorted(missing) or ['checksum'])}): export it again")
-    return dict(record)
-
-
 def _checked_info(given: Mapping[str, Any], task: str) -> ContextInfo:
     try:
         info = ContextInfo.from_mapping(given)
-        len(info)  # a record made field by field is converted to JSON now
+        len(info)  # a record made field by field is converted to JSON and checked now
     except ContextError as error:
         raise ContextError(f'task "{task}": {error}') from None
-    if "scaling" in info.user:
-        check_scaling(info.user["scaling"], task)
+    check_scaling(info.user.get("scaling", info.scaling), task)
     return info
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
 
 
 def _short(values: Sequence[object]) -> str:

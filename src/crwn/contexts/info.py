@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from crwn.contexts.checks import check_facts
 from crwn.contexts.kinds import Kind, read_kind
 from crwn.data.standardize import NO_SCALING, Scaling, read_scaling
 from crwn.data.tables.encoding import TableEncoding, read_encoding
@@ -127,6 +128,10 @@ class ContextInfo(Mapping[str, Any]):
         values = {key: getattr(self, key) for key in _READERS}
         return _plain({**self.user, **{key: value for key, value in values.items() if value != _UNSET.get(key)}})
 
+    def to_json(self) -> str:
+        """The stored form as JSON."""
+        return to_json(self._stored)
+
     def __getitem__(self, key: str) -> Any:
         return self._stored[key]
 
@@ -210,9 +215,11 @@ def _refuse(names: list[str]) -> None:
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
     """The mapping after a round trip through JSON: tuples are lists, NumPy scalars are Python numbers."""
     try:
-        return dict(json.loads(json.dumps(dict(values), default=_plain_number, allow_nan=False)))
+        plain = dict(json.loads(json.dumps(dict(values), default=_plain_number, allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
         raise ContextError(f"info does not survive JSON: {error}: use plain values") from None
+    check_facts(plain)
+    return plain
 
 
 def _plain_number(value: object) -> object:

@@ -22,7 +22,7 @@ def check_name(name: str) -> str:
         raise TaskError(f"task name {name!r} is of type {type(name).__name__}: name tasks with text")
     if not 1 <= len(name) <= LONGEST_NAME:
         raise TaskError(f"task name {name[:20]!r} has {len(name)} characters: use 1 to {LONGEST_NAME}")
-    if not name.translate(_JOINERS).isprintable():
+    if not name.isprintable() and not name.translate(_JOINERS).isprintable():
         raise TaskError(f"task name {name!r} has characters that cannot be printed: leave them out")
     return name
 
@@ -72,4 +72,4 @@ def end_of_prefix(prefix: str) -> str | None:
 
 def is_comparable(text: str) -> bool:
     """Whether databases accept the text in a query: no lone surrogates, no NUL."""
-    return "\0" not in text and not any(0xD800 <= ord(character) <= 0xDFFF for character in text)
+    return "\0" not in text and (text.isascii() or not any(0xD800 <= ord(character) <= 0xDFFF for character in text))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +13,7 @@ from crwn.contexts.context import Context, check_shapes
 from crwn.contexts.dtype import Store, check_store, pack, stored_dtype
 from crwn.contexts.info import ContextInfo
 from crwn.contexts.names import check_free
+from crwn.contexts.record import StoredContext
 from crwn.errors import ContextError, TaskError
 from crwn.layers import Modulated
 from crwn.models.row_contexts import RowContexts
@@ -38,6 +41,8 @@ class ContextStack:
             for key, shape in self.shapes.items()
         }
         self._scales = {key: torch.ones(self._room) for key, rows in self._rows.items() if rows.dtype == torch.int8}
+        self._arrays = {key: rows.numpy() for key, rows in self._rows.items()}  # the same memory
+        self._fitting: object = None
 
     @classmethod
     def from_contexts(cls, contexts: Iterable[Context], *, store: Store = "float32") -> ContextStack:
@@ -128,6 +133,36 @@ class ContextStack:
         self._index[context.name] = row
         return row
 
+    def append_stored(self, stored: StoredContext) -> int:
+        """Add a task as it was read from a bank; its values are copied from there straight into the rows."""
+        layout = stored.layout.tensors
+        if not self._fits(layout):
+            return self.append(Context.from_stored(stored))
+        check_free([stored.name], self._index, where="the stack")
+        if len(self) == self._room:
+            self._grow()
+        row = len(self)
+        for (key, *_), array in zip(layout, stored.arrays().values(), strict=True):
+            self._arrays[key][row] = array
+            if key in self._scales:
+                self._scales[key][row] = stored.scales.get(key, 1.0)
+        self._names.append(stored.name)
+        self._classes.append(stored.classes)
+        self._info.append(stored.info)
+        self._index[stored.name] = row
+        return row
+
+    def _fits(self, layout: Sequence[tuple[str, np.dtype[Any], tuple[int, ...], int, int]]) -> bool:
+        """Whether tensors of this layout can be copied into the rows as they are."""
+        if layout is self._fitting:
+            return True
+        fits = {key: (shape, dtype) for key, dtype, shape, *_ in layout} == {
+            key: (self.shapes[key], rows.dtype) for key, rows in self._arrays.items()
+        }
+        if fits:
+            self._fitting = layout  # the same object for all contexts of a model and store
+        return fits
+
     def replace(self, context: Context) -> int:
         """Overwrite a task's context and return its row."""
         row = self.index(context.name)
@@ -175,6 +210,7 @@ class ContextStack:
         for held in (self._rows, self._scales):
             for key, rows in held.items():
                 held[key] = torch.cat([rows, torch.zeros_like(rows)])
+        self._arrays = {key: rows.numpy() for key, rows in self._rows.items()}
         self._room *= 2
 
 

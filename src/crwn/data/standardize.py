@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -76,15 +75,18 @@ def read_scaling(stored: object) -> Scaling | None:
 
 
 def _scale(stored: object) -> Scale | None:
-    if isinstance(stored, float | int):
-        return float(stored)
-    if isinstance(stored, list | tuple) and all(isinstance(value, int | float) for value in stored):
-        return tuple(map(float, stored))
+    try:
+        if isinstance(stored, float | int):
+            return float(stored)
+        if isinstance(stored, list | tuple) and all(isinstance(value, int | float) for value in stored):
+            return tuple(map(float, stored))
+    except OverflowError:  # an integer of hundreds of digits
+        return None
     return None
 
 
 def check_scaling(scaling: object, task: str, columns: int | None = None) -> None:
-    """Raise ContextError unless the means are finite and the deviations positive, one of each per column."""
+    """Raise ContextError unless the means are at most 1e30 and the deviations positive, one of each per column."""
     match scaling:
         case [mean, std] if _usable(mean, std):
             return
@@ -100,7 +102,8 @@ def check_scaling(scaling: object, task: str, columns: int | None = None) -> Non
 def _usable(mean: object, std: object) -> bool:
     if not (isinstance(mean, int | float) and isinstance(std, int | float)):
         return False
-    return math.isfinite(mean) and 1e-12 < std < 1e30
+    # As float32, where larger values are infinite; integers of any length compare with floats.
+    return -1e30 < mean < 1e30 and 1e-12 < std < 1e30
 
 
 def stack_scalings(several: Sequence[Scaling]) -> Tensor:

@@ -89,9 +89,9 @@ def read_description(folder: Path) -> dict[str, Any]:
             ) from None
         raise ModelError(f"{folder} is not a model folder: it has no {DESCRIPTION}") from None
     except (OSError, UnicodeDecodeError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read ({error}): it is damaged; restore it from a copy") from None
+        raise ModelError(f"{path} cannot be read ({error}): it is damaged; restore it with `crwn restore`") from None
     if not isinstance(record, dict) or not isinstance(record.get("fingerprint"), str):
-        raise ModelError(f"{path} is not a model description: it is damaged; restore it from a copy")
+        raise ModelError(f"{path} is not a model description: it is damaged; restore it with `crwn restore`")
     if record.get("format") != FORMAT:
         raise ModelError(f"{path} has format {record.get('format')!r}, this crwn reads {FORMAT}: update crwn")
     return record
@@ -132,7 +132,7 @@ def _read_weights(folder: Path, expected: object) -> dict[str, Tensor]:
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{path} cannot be read ({error}): the frozen weights are stored there; restore it") from None
     if checksum(tensors) != expected:
-        raise ModelError(f"{path} has other weights than {DESCRIPTION} describes: damaged; restore it from a copy")
+        raise ModelError(f"{path} has other weights than {DESCRIPTION} describes: restore it with `crwn restore`")
     return tensors
 
 
@@ -175,7 +175,7 @@ def open_for(
 def check_bank(folder: Path) -> None:
     """Refuse a folder without contexts."""
     if not (folder / BANK).exists():
-        raise DataError(f"{folder} has no {BANK}: its contexts are missing; restore them from a copy")
+        raise DataError(f"{folder} has no {BANK}: its contexts are missing; restore it with `crwn restore`")
 
 
 def write_folder(folder: Path, model: nn.Module, bank: Bank, made_by: str, forgotten: Collection[str]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crwn.contexts import Context, plain_label
+from crwn.contexts import Context, check_label
 from crwn.contexts.kinds import Kind
 from crwn.data import inputs
 from crwn.data.standardize import NO_SCALING, Scaling, column_scaling
@@ -60,7 +60,7 @@ def make_targets(
     """
     if known is None and classes is not None:
         labels = inputs.classes_of(inputs.plain_labels(list(classes)))
-        return _make(task, y, kind, _Known(tuple(plain_label(label, task) for label in labels), NO_SCALING))
+        return _make(task, y, kind, _Known(tuple(check_label(label, task) for label in labels), NO_SCALING))
     return _make(task, y, kind, None if known is None else _Known(known.classes, known.info.target_scaling))
 
 
@@ -71,7 +71,7 @@ def _make(task: str, y: Any, kind: Kind, known: _Known | None) -> Targets:
         return _label_sets(task, y, known)
     labels = inputs.plain_labels(y)
     # Labels that a context cannot store are refused before training.
-    classes = known.labels if known else tuple(plain_label(label, task) for label in inputs.classes_of(labels))
+    classes = known.labels if known else tuple(check_label(label, task) for label in inputs.classes_of(labels))
     if known is None and len(classes) == 1:
         raise DataError(
             f'all {len(labels):,} rows of task "{task}" have the label {classes[0]!r}: '
@@ -119,7 +119,7 @@ def _label_sets(task: str, y: Any, known: _Known | None) -> Targets:
     else:
         sets = [_collection(entry, at, task) for at, entry in enumerate(y)]
         every = [label for entry in sets for label in entry]
-        labels = known.labels if known else tuple(plain_label(label, task) for label in inputs.classes_of(every))
+        labels = known.labels if known else tuple(check_label(label, task) for label in inputs.classes_of(every))
         found = torch.zeros(len(sets), len(labels))
         for at, entry in enumerate(sets):
             found[at, inputs.indices(entry, labels, task)] = 1.0

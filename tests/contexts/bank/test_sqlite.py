@@ -43,7 +43,7 @@ def test_a_closed_bank_is_one_small_file(tmp_path: Path) -> None:
 
 
 def test_every_connection_flushes_at_each_commit(tmp_path: Path) -> None:
-    with SqlBank(tmp_path / "bank.sqlite") as bank, bank._reading("read") as connection:
+    with SqlBank(tmp_path / "bank.sqlite") as bank, bank._engine.connect() as connection:
         settings = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys")

@@ -92,8 +92,8 @@ def test_uploads_are_checked_before_anything_is_stored(http: httpx.Client, learn
     x = np.random.default_rng(0).normal(size=(20, 64)).astype("float32")
     foreign = strange.learn("t", x, x[:, 0] > 0, batches=2, progress=False).to_bytes()
     kept = learner.context("upright")
-    scaled = Context("s", kept.tensors, kept.classes, kept.model, info={"scaling": [0, 0]}).to_bytes()
-    wordy = forged(scaled, b"[0,0]", b'\\"0\\"')
+    plain = Context("s", kept.tensors, kept.classes, kept.model, info={"scaling": [0, 2]}).to_bytes()
+    scaled, wordy = forged(plain, b"[0,2]", b"[0,0]"), forged(plain, b"[0,2]", b'\\"0\\"')
     crowded = Context("s", kept.tensors, tuple(range(11)), kept.model).to_bytes()
     headers = {"Content-Type": "application/vnd.safetensors"}
     damaged = good[:-5] + b"\x00\x00\x00\x00\x01"

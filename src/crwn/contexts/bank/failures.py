@@ -15,17 +15,19 @@ _HINTS = (
     ("full", "the disk is full: free space and try again"),
     ("readonly", "it is read-only: get the right to write, or copy it elsewhere"),
     ("read-only", "it is read-only: get the right to write, or copy it elsewhere"),
-    ("not a database", "it is not a bank, or it is damaged: restore it from a copy"),
-    ("malformed", "it is damaged: restore it from a copy"),
+    ("not a database", "it is not a bank, or it is damaged: restore it from a backup with `crwn restore`"),
+    ("malformed", "it is damaged: restore it from a backup with `crwn restore`"),
     ("locked", "another process has been writing for too long: end it or try again"),
     ("busy", "another process has been writing for too long: end it or try again"),
     ("lock timeout", "another process has been writing for too long: end it or try again"),
     ("unable to open", "it cannot be opened: check that the folder is there and may be read and written"),
-    ("disk i/o error", "the disk gave an error: check it, or restore the bank from a copy"),
+    ("disk i/o error", "the disk gave an error: check it, or restore the bank from a backup with `crwn restore`"),
     ("password", "the server refused the user or password: check the address"),
     ("does not exist", "the server does not have it: check the address"),
-    ("no such", "it is damaged or of another program: restore it from a copy"),
+    ("no such", "it is damaged or of another program: restore it from a backup with `crwn restore`"),
 )
+
+DATABASE_ERRORS = (exc.SQLAlchemyError, sqlite3.Error, OSError, UnicodeError)
 
 
 @contextmanager
@@ -33,8 +35,13 @@ def bank_errors(doing: str, where: str) -> Iterator[None]:
     """Convert exceptions of databases and files inside the block to a BankError: `cannot <doing> bank <where>: ...`."""
     try:
         yield
-    except (exc.SQLAlchemyError, sqlite3.Error, OSError, UnicodeError) as error:
-        raise BankError(f"cannot {doing} bank {where}: {_explain(error)}") from None
+    except DATABASE_ERRORS as error:
+        raise as_bank_error(doing, where, error) from None
+
+
+def as_bank_error(doing: str, where: str, error: Exception) -> BankError:
+    """The one-line error for an exception of a database or file."""
+    return BankError(f"cannot {doing} bank {where}: {_explain(error)}")
 
 
 def _explain(error: Exception) -> str:
@@ -50,4 +57,4 @@ def _explain(error: Exception) -> str:
         if error.connection_invalidated or isinstance(error, exc.OperationalError):
             return f"the server cannot be reached or went away: check that it runs and try again ({text})"
         return f"{text}: check the server's log"
-    return f"it may be damaged: restore it from a copy ({text})"
+    return f"it may be damaged: restore it from a backup with `crwn restore` ({text})"

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
-from crwn.contexts import Context, ContextInfo, Store
+from crwn.contexts import Context, ContextInfo, Store, StoredContext
 from crwn.errors import TaskError
 
 
@@ -17,6 +17,7 @@ class Entry:
     Args:
         params: learned parameters.
         bytes: size of the stored context.
+        damage: what is wrong with a task that cannot be listed, of which nothing else is known than its name; else "".
     """
 
     name: str
@@ -27,6 +28,7 @@ class Entry:
     classes: tuple[Hashable, ...]
     checksum: str
     info: ContextInfo
+    damage: str = ""
 
     @property
     def numbers(self) -> int:
@@ -64,6 +66,9 @@ class Bank(Protocol):
 
     def get_many(self, names: Sequence[str]) -> list[Context]:
         """The contexts of these tasks in the same order, fetched together."""
+
+    def stored_many(self, names: Sequence[str]) -> list[StoredContext]:
+        """Like `get_many`, as checked records without tensors of their own."""
 
     def delete(self, name: str) -> None:
         """Delete a task with all its versions."""

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from crwn._utils import Closing
-from crwn.contexts import Context, Store, check_model, check_store, stored_checksum
+from crwn.contexts import Context, Store, StoredContext, check_model, check_store, stored_checksum
 from crwn.contexts.bank.interface import Change, Entry, no_version
 from crwn.contexts.names import check_free, end_of_prefix, unknown_task
+from crwn.contexts.record import read_record
 from crwn.errors import CRWNError
 
 
@@ -70,8 +71,14 @@ class MemoryBank(Closing):
         return Context.from_bytes(data, source=f'context of task "{name}" in memory')
 
     def get_many(self, names: Sequence[str]) -> list[Context]:
-        found = {name: self.get(name) for name in dict.fromkeys(names)}
-        return [found[name] for name in names]
+        return [Context.from_stored(stored) for stored in self.stored_many(names)]
+
+    def stored_many(self, names: Sequence[str]) -> list[StoredContext]:
+        with self._lock:
+            found = {name: self._find(name) for name in dict.fromkeys(names)}
+            data = {name: kept.versions[kept.current] for name, kept in found.items()}
+        read = {name: read_record(data[name], source=f'context of task "{name}" in memory') for name in found}
+        return [read[name] for name in names]
 
     def delete(self, name: str) -> None:
         with self._lock:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, insert, inspect, select
 from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from crwn.contexts import Store, check_store
 from crwn.contexts.bank import postgres, sqlite
 from crwn.contexts.bank.failures import bank_errors
+from crwn.contexts.bank.sqlite import BankFile
 from crwn.contexts.bank.tables import FORMAT, counters, meta, metadata
 from crwn.errors import BankError, hide_passwords
 
@@ -25,6 +27,7 @@ class Opened:
     store: Store
     model: str | None
     read_only: bool
+    file: BankFile | None = None
 
 
 def open_database(where: str | Path, *, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
@@ -67,14 +70,15 @@ def _open_file(path: Path, store: Store | None, model: str | None, create: bool,
     with bank_errors("open", where):
         if not path.exists():
             if not create:
-                raise BankError(f"bank {where} is not there: check the path, or restore it from a copy")
+                raise BankError(
+                    f"bank {where} is not there: check the path, or restore it from a backup with `crwn restore`"
+                )
             if not path.parent.is_dir():
                 raise BankError(f"cannot make bank {where}: folder {path.parent} is not there: make it first")
             sqlite.make_file(path, _statements())
         sqlite.check_file(path)
-        read_only = not sqlite.may_write(path)
-        engine = sqlite.connect(path, read_only=read_only, wait=wait)
-        return _checked(engine, where, store, model, read_only=read_only)
+        file = BankFile(path, read_only=not sqlite.may_write(path), wait=wait)
+        return _checked(sqlite.connect(file), where, store, model, file=file)
 
 
 def _open_server(url: str, store: Store | None, model: str | None, create: bool, wait: float) -> Opened:
@@ -93,7 +97,7 @@ def _open_server(url: str, store: Store | None, model: str | None, create: bool,
                 if connection.scalar(select(meta.c.value).where(meta.c.key == "format")) is None:
                     connection.execute(insert(meta).values(key="format", value=FORMAT))
                     connection.execute(insert(counters).values(id=1, sequence=0, tasks=0))
-        return _checked(engine, where, store, model, read_only=False)
+        return _checked(engine, where, store, model)
 
 
 def _statements() -> list[str]:
@@ -108,13 +112,17 @@ def _statements() -> list[str]:
     return statements
 
 
-def _checked(engine: Engine, where: str, store: Store | None, model: str | None, *, read_only: bool) -> Opened:
+def _checked(
+    engine: Engine, where: str, store: Store | None, model: str | None, *, file: BankFile | None = None
+) -> Opened:
     """Check the format and model of a bank; record model and store in a new one."""
+    read_only = file is not None and file.read_only
     try:
-        with engine.connect() as connection:
-            recorded = _read_meta(connection)
+        recorded = _first_read(engine, file)
         if "format" not in recorded:
-            raise BankError(f"bank {where} does not say its format: it is damaged: restore it from a copy")
+            raise BankError(
+                f"bank {where} does not say its format: it is damaged: restore it from a backup with `crwn restore`"
+            )
         if recorded["format"] != FORMAT:
             raise BankError(
                 f"bank {where} has format version {recorded['format']:.20}, this crwn reads {FORMAT}: update crwn"
@@ -133,10 +141,22 @@ def _checked(engine: Engine, where: str, store: Store | None, model: str | None,
                 "open the bank that belongs to it"
             )
         kept_as = check_store(store or recorded.get("store", "float32"))
-        return Opened(engine, where, kept_as, recorded.get("model"), read_only)
+        return Opened(engine, where, kept_as, recorded.get("model"), read_only, file)
     except BaseException:
         engine.dispose()
         raise
+
+
+def _first_read(engine: Engine, file: BankFile | None) -> dict[str, str]:
+    for _ in range(50):
+        state = None if file is None else file.state()
+        try:
+            with engine.connect() as connection:
+                return _read_meta(connection)
+        except DBAPIError:
+            if file is None or file.state() == state:
+                raise
+    raise BankError(f"bank {file and file.path} is written all the time: try again")
 
 
 def _read_meta(connection: Connection) -> dict[str, str]:

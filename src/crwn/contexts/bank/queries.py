@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, outerjoin, select, union_all
+from sqlalchemy import Connection, Select, outerjoin, select, union_all
 
 from crwn.contexts.bank.tables import contexts as table
 from crwn.contexts.bank.tables import counters, history, payloads
@@ -13,10 +13,9 @@ from crwn.contexts.names import end_of_prefix, is_comparable, unknown_task
 MOST = 2**31
 
 # Outer joins: a context whose payload is missing is damaged, not unknown.
-WITH_DATA = select(table.c.name, table.c.version, table.c.checksum, payloads.c.data).select_from(
+WITH_DATA = select(table.c.name, table.c.checksum, payloads.c.data, table.c.version).select_from(
     outerjoin(table, payloads, table.c.sequence == payloads.c.sequence)
 )
-CURRENT = WITH_DATA.where(table.c.name == bindparam("name"))
 
 
 def page(query: Select[Any], prefix: str, after: str | None, limit: int | None) -> Select[Any] | None:
@@ -47,7 +46,7 @@ def find_version(connection: Connection, name: str, version: int) -> Any:
     if not -MOST < version < MOST:
         return None
     joined = outerjoin(history, payloads, history.c.sequence == payloads.c.sequence)
-    query = select(history.c.checksum, payloads.c.data).select_from(joined)
+    query = select(history.c.name, history.c.checksum, payloads.c.data).select_from(joined)
     return connection.execute(query.where(history.c.name == name, history.c.version == version)).first()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from crwn.contexts import Context, ContextInfo, ContextStack, Store
+from crwn.contexts import ContextInfo, ContextStack, Store, StoredContext
 from crwn.contexts.bank.interface import Bank
 from crwn.errors import ConfigError
 
@@ -134,18 +134,18 @@ class ResidentStack:
             try:
                 with self._lock:  # others may have fetched some meanwhile
                     missing = [name for name in wanted if name not in self._used]
-                contexts = self.bank.get_many(missing)
+                contexts = self.bank.stored_many(missing)
             finally:
                 self._lock.acquire()
             for context in contexts:
                 self._add(context, keep=wanted)
         return len(missing)
 
-    def _add(self, context: Context, keep: Container[str]) -> None:
+    def _add(self, context: StoredContext, keep: Container[str]) -> None:
         if len(self._stack) == self.capacity:
             self._drop(next(name for name in self._used if name not in keep))
             self.evictions += 1
-        self._stack.append(context)
+        self._stack.append_stored(context)
         self._used[context.name] = None
 
     def _drop(self, name: str) -> None:

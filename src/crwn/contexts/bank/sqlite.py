@@ -10,39 +10,108 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.pool import ConnectionPoolEntry, QueuePool
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry, PoolProxiedConnection, QueuePool
 
 from crwn._utils import new_file_beside, sync_folder
 from crwn.errors import BankError
 
 WAIT_SECONDS = 30.0
 
+State = tuple[int, ...]
 
-def connect(path: Path, *, read_only: bool, wait: float) -> Engine:
-    """An engine on the existing file at `path`."""
-    flags = "mode=rw"
-    if read_only:
-        # A closed bank has no log beside it; SQLite can then read it without creating one.
-        has_log = path.with_name(path.name + "-wal").exists()
-        flags = "mode=ro" if has_log else "mode=ro&immutable=1"
-    address = f"file:{quote(str(path.absolute()))}?{flags}"
 
-    def open_file() -> sqlite3.Connection:
-        return sqlite3.connect(address, uri=True, timeout=wait, check_same_thread=False, isolation_level=None)
+class BankFile:
+    """The file of a bank as it was opened: makes connections to it, and notices when it is no longer that file.
 
+    Args:
+        read_only: this process may not write the file or the folder.
+        wait: seconds to wait for other writers.
+    """
+
+    def __init__(self, path: Path, *, read_only: bool, wait: float) -> None:
+        self.path = path.absolute()
+        self.read_only = read_only
+        self.wait = wait
+        self._log = self.path.with_name(self.path.name + "-wal")
+        self._file = self.path.stat()
+
+    def check(self) -> None:
+        """Raise BankError if the file was deleted or replaced since it was opened."""
+        try:
+            now = self.path.stat()
+        except FileNotFoundError:
+            raise BankError(
+                f"bank {self.path} was deleted while it was open: what is put now would be lost: "
+                "bring it back with `crwn restore` and open it again"
+            ) from None
+        if now.st_ino != self._file.st_ino or now.st_dev != self._file.st_dev:
+            raise BankError(f"bank {self.path} was replaced by another file while it was open: open it again")
+
+    def check_log(self) -> None:
+        """Raise BankError if the log is not there, which has every change since the last checkpoint."""
+        if not self._log.exists():
+            raise BankError(
+                f"the log of bank {self.path} ({self.path.name}-wal) was deleted while the bank was open: "
+                "what was put last may be lost: open it again and check its tasks"
+            )
+
+    def state(self) -> State:
+        """Numbers that change whenever another process may have written.
+
+        Without the right to write, SQLite can read a file that has no log beside it only if it takes it as
+        `immutable`: it then neither locks the file nor notices changes. So a reader compares the state before and
+        after, and reads again, through a new connection, if it differs.
+        """
+        if not self.read_only:
+            return ()
+        now = self.path.stat()
+        if self._log.exists():
+            return (1, now.st_ino)
+        return (0, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+    def open(self) -> sqlite3.Connection:
+        """A new connection with the bank's settings."""
+        flags = "mode=rw"
+        if self.read_only:
+            flags = "mode=ro" if self._log.exists() else "mode=ro&immutable=1"
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path))}?{flags}",
+            uri=True,
+            timeout=self.wait,
+            check_same_thread=False,
+            isolation_level=None,
+        )
+        try:
+            if not self.read_only:
+                connection.execute("PRAGMA journal_mode=WAL").close()
+                # FULL flushes the log at every commit, so that acknowledged writes survive a power cut.
+                connection.execute("PRAGMA synchronous=FULL").close()
+                connection.execute("PRAGMA journal_size_limit=67108864").close()
+            connection.execute("PRAGMA foreign_keys=ON").close()
+            connection.execute("PRAGMA cache_size=-16384").close()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def connect(file: BankFile) -> Engine:
+    """An engine on the bank's file."""
     engine = create_engine(
-        "sqlite://", creator=open_file, poolclass=QueuePool, pool_size=8, max_overflow=24, pool_timeout=wait
+        "sqlite://", creator=file.open, poolclass=QueuePool, pool_size=8, max_overflow=24, pool_timeout=file.wait
     )
 
     @event.listens_for(engine, "connect")
-    def set_up(connection: sqlite3.Connection, _: ConnectionPoolEntry) -> None:
-        if not read_only:
-            connection.execute("PRAGMA journal_mode=WAL").close()
-            # FULL flushes the log at every commit, so that acknowledged writes survive a power cut.
-            connection.execute("PRAGMA synchronous=FULL").close()
-            connection.execute("PRAGMA journal_size_limit=67108864").close()
-        connection.execute("PRAGMA foreign_keys=ON").close()
-        connection.execute("PRAGMA cache_size=-16384").close()
+    def remember(connection: sqlite3.Connection, entry: ConnectionPoolEntry) -> None:
+        # One damaged name or fact must not make the list of all others fail.
+        connection.text_factory = lambda text: text.decode("utf-8", "replace")
+        entry.info["state"] = file.state()
+
+    @event.listens_for(engine, "checkout")
+    def renew(_: sqlite3.Connection, entry: ConnectionPoolEntry, __: PoolProxiedConnection) -> None:
+        if entry.info["state"] != file.state():
+            raise DisconnectionError("the file was changed")  # the pool makes a new connection
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -112,7 +181,10 @@ def check_file(path: Path) -> None:
     with path.open("rb") as file:
         head = file.read(16)
     if head != b"SQLite format 3\0":
-        raise BankError(f"{path} is not a bank, or it is damaged ({path.stat().st_size} bytes): restore it from a copy")
+        raise BankError(
+            f"{path} is not a bank, or it is damaged ({path.stat().st_size} bytes): "
+            "restore it from a backup with `crwn restore`"
+        )
 
 
 def may_write(path: Path) -> bool:

@@ -6,21 +6,15 @@ import json
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
-from crwn.contexts import (
-    Context,
-    ContextInfo,
-    Store,
-    check_name,
-    decode_label,
-    encode_label,
-    stored_checksum,
-    to_json,
-)
+from crwn.contexts import Context, ContextInfo, Store, StoredContext, check_name, decode_label
 from crwn.contexts.bank.interface import Entry
+from crwn.contexts.checks import check_facts, check_labels, check_stamp
+from crwn.contexts.record import labels_to_text, read_record
 from crwn.errors import BankError
 
 # Contexts per statement: below the 999 values that older SQLite accepts.
 CHUNK = 500
+LOST = "learn the task again, or restore the bank from a backup with `crwn restore`"
 
 
 def chunks(contexts: Iterable[Context]) -> Iterator[list[Context]]:
@@ -39,52 +33,53 @@ def rows_of(chunk: Sequence[Context], store: Store) -> list[dict[str, Any]]:
     """The rows of these contexts, without sequence and version, which the transaction assigns."""
     rows = []
     for context in chunk:
-        data = context.to_bytes(store)
+        classes, info = labels_to_text(context.classes), context.info.to_json()
+        data, checksum = context.stored_as(store, classes, info)
         rows.append(
             {
                 "name": context.name,
                 "created": context.created,
                 "numbers": context.params,
                 "bytes": len(data),
-                "classes": _classes_to_text(context.classes),
-                "info": to_json(dict(context.info)),
-                "checksum": stored_checksum(data),
+                "classes": classes,
+                "info": info,
+                "checksum": checksum,
                 "data": data,
             }
         )
     return rows
 
 
-def context_of(name: str, checksum: str, data: object, where: str) -> Context:
-    """Decode a payload and check it against the name and checksum it is listed with."""
+def read_row(name: object, checksum: object, data: object, where: str) -> StoredContext:
+    """Check a payload, also against the name and checksum it is listed with."""
     source = f'context of task "{name}" in bank {where}'
     if not isinstance(data, bytes):  # SQLite returns what it finds, whatever the column's type
-        raise BankError(f"{source} has lost its payload: restore the bank from a copy or learn the task again")
-    context = Context.from_bytes(data, source=source)
-    if context.name != name or stored_checksum(data) != checksum:
-        raise BankError(f'{source} is damaged: its payload is that of "{context.name}": restore the bank from a copy')
-    return context
+        raise BankError(f"{source} has lost its payload: {LOST}")
+    stored = read_record(data, source=source)
+    if stored.name != name or stored.checksum != checksum:
+        raise BankError(f'{source} is damaged: its payload is that of "{stored.name}": {LOST}')
+    return stored
 
 
-def entry_of(row: Any, where: str) -> Entry:
-    """The list's record of one context."""
+def entry_of(row: Any) -> Entry:
+    """The list's record of one context; one that cannot be read is listed with its name and what is wrong."""
     try:
+        name = check_name(row.name)
+        info = json.loads(row.info)
+        check_facts(info)
         return Entry(
-            check_name(row.name),
+            name,
             int(row.version),
-            str(row.created),
+            check_stamp(row.created, "created"),
             int(row.numbers),
             int(row.bytes),
-            _classes_from_text(row.classes),
-            str(row.checksum),
-            ContextInfo.from_stored(dict(json.loads(row.info))),
+            check_labels(_classes_from_text(row.classes), name),
+            check_stamp(row.checksum, "checksum"),
+            ContextInfo.from_stored(dict(info)),
         )
-    except Exception:
-        raise BankError(f"bank {where} is damaged at task {row.name!r:.60}: restore it from a copy") from None
-
-
-def _classes_to_text(classes: tuple[Hashable, ...]) -> str:
-    return to_json([encode_label(label) for label in classes])
+    except Exception as error:  # whatever is wrong with one row, the others are listed
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        return Entry(str(row.name), 0, "", 0, 0, (), "", ContextInfo(), damage=f"{text}: {LOST}")
 
 
 def _classes_from_text(text: str) -> tuple[Hashable, ...]:

@@ -1,0 +1,280 @@
+"""The stored form of a context: safetensors bytes, with all but the tensors in one JSON record inside the header.
+
+A bank reads hundreds of contexts for one batch, so nothing here builds an object per tensor: the part of the header
+that describes the tensors is the same text for all contexts of a model, and its parsed form is cached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+from safetensors.numpy import save
+
+from crwn.contexts.checks import LARGEST, check_facts, check_labels, check_stamp, check_values, values_are_usable
+from crwn.contexts.info import ContextInfo, to_json
+from crwn.contexts.labels import decode_label, encode_label
+from crwn.contexts.names import check_name
+from crwn.data.standardize import check_scaling
+from crwn.errors import ContextError, TaskError
+
+FORMAT = 1
+
+Array = npt.NDArray[Any]
+Signature = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, NumPy's character of the dtype, shape
+
+_DTYPES: dict[str, np.dtype[Any]] = {
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
+    "I8": np.dtype(np.int8),
+}
+_FLOAT32 = _DTYPES["F32"]
+_BLANK = "0" * 64  # in the place of the checksum while it is computed
+_START = '{"__metadata__":{"crwn":"'  # of every header; the record follows as a JSON string
+_CHECKSUM_AT = 8 + len(_START + r"{\"checksum\":\"")
+_FIELDS = frozenset({"name", "classes", "model", "created", "info", "store", "scales"})
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where each tensor is in the bytes after the header: name, dtype, shape, first byte and end; sorted by name."""
+
+    tensors: tuple[tuple[str, np.dtype[Any], tuple[int, ...], int, int], ...]
+    size: int
+    all_float32: bool
+
+
+@dataclass(slots=True, eq=False)
+class StoredContext:
+    """A context as it was read, checked against its checksum; the tensors are views of the bytes."""
+
+    name: str
+    classes: tuple[Hashable, ...]
+    model: str
+    created: str
+    info: ContextInfo
+    checksum: str
+    scales: Mapping[str, float]
+    layout: Layout
+    data: bytes
+    start: int
+
+    def arrays(self) -> dict[str, Array]:
+        """The tensors by name, in their stored dtype, without a copy."""
+        data, start = self.data, self.start
+        return {
+            key: np.frombuffer(data, dtype, (end - first) // dtype.itemsize, start + first).reshape(shape)
+            for key, dtype, shape, first, end in self.layout.tensors
+        }
+
+    def values(self) -> Array | None:
+        """All values one after another, sorted by name, if they are stored as float32; None otherwise."""
+        return np.frombuffer(self.data, _FLOAT32, offset=self.start) if self.layout.all_float32 else None
+
+
+def write_record(
+    parts: Sequence[Array],
+    tensors: Signature,
+    scales: Mapping[str, float],
+    *,
+    name: str,
+    classes: str,
+    model: str,
+    created: str,
+    info: str,
+    store: str,
+) -> tuple[bytes, str]:
+    """The bytes of a context and their checksum.
+
+    Args:
+        parts: the tensors' values in their stored dtype, in the order of `tensors_order`, in any number of arrays.
+        tensors: name, dtype and shape of each tensor.
+        classes: JSON of the labels, as `labels_to_text` returns it.
+        info: JSON of the facts.
+    """
+    # The checksum comes first, so that it is at the same place in all contexts.
+    record = (
+        f'{{"checksum":"{_BLANK}","format":{FORMAT},"name":{to_json(name)},"classes":{classes},'
+        f'"model":{to_json(model)},"created":{to_json(created)},"info":{info},"store":"{store}",'
+        f'"scales":{to_json(dict(scales)) if scales else "{}"}}}'
+    )
+    text = record.replace("\\", "\\\\").replace('"', '\\"')  # all other characters of the record are ASCII
+    header = f"{_START}{text}{_tail(tensors)[0]}".encode()
+    header += b" " * (-len(header) % 8)
+    head = len(header).to_bytes(8, "little") + header
+    digest = hashlib.sha256(head)
+    for part in parts:
+        digest.update(part.data)
+    checksum = digest.hexdigest()
+    pieces: list[Any] = [
+        head[:_CHECKSUM_AT],
+        checksum.encode(),
+        head[_CHECKSUM_AT + 64 :],
+        *(part.data for part in parts),
+    ]
+    return b"".join(pieces), checksum
+
+
+def tensors_order(tensors: Signature) -> tuple[str, ...]:
+    """The order in which safetensors writes these tensors: by name, if they have one dtype."""
+    return _tail(tensors)[1]
+
+
+@lru_cache(maxsize=64)
+def _tail(tensors: Signature) -> tuple[str, tuple[str, ...]]:
+    """The header after the record, as safetensors writes it for these tensors, and the order of their bytes."""
+    data = save({key: np.zeros(shape, dtype) for key, dtype, shape in tensors}, {"crwn": ""})
+    header = data[8 : 8 + int.from_bytes(data[:8], "little")].decode()
+    entries = json.loads(header)
+    del entries["__metadata__"]
+    order = sorted(entries, key=lambda key: (entries[key]["data_offsets"], key))
+    return header[len(_START) :].rstrip(" "), tuple(order)
+
+
+def labels_to_text(labels: Sequence[Hashable]) -> str:
+    """JSON of the class labels."""
+    if set(map(type, labels)) <= {int, str}:
+        return to_json(list(labels))
+    return to_json([encode_label(label) for label in labels])
+
+
+def read_record(data: bytes, *, source: str) -> StoredContext:
+    """Check and read the bytes of a context.
+
+    Args:
+        source: where the bytes come from, for error messages.
+
+    Raises:
+        ContextError: damaged, truncated, of another format, or with something that a context may not hold.
+    """
+    record, layout, start = _read_header(data, source)
+    checksum = record["checksum"]
+    at = data.find(checksum.encode())
+    digest = hashlib.sha256(memoryview(data)[:at])
+    digest.update(_BLANK.encode())
+    digest.update(memoryview(data)[at + 64 :])
+    if (found := digest.hexdigest()) != checksum:
+        raise ContextError(
+            f"{source} is damaged: checksum {found[:12]}..., expected {checksum[:12]}...: "
+            "restore it from a copy or learn the task again"
+        )
+    try:
+        return _checked(record, _layout(layout) if isinstance(layout, str) else layout, data, start)
+    except (ContextError, TaskError) as error:
+        raise ContextError(f"{source} is refused: {error}") from None
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
+        text = " ".join(str(error).split())[:200] or type(error).__name__
+        raise ContextError(f"{source} is not a context: {text}: export the context again") from None
+
+
+def _checked(record: dict[str, Any], layout: Layout, data: bytes, start: int) -> StoredContext:
+    if len(data) - start != layout.size:
+        raise ValueError(f"{len(data) - start} bytes of tensors, expected {layout.size}")
+    name = check_name(record["name"])
+    info = record["info"]
+    if not isinstance(info, dict):
+        raise TypeError("info is of the wrong type")
+    check_facts(info)
+    scales = record["scales"]
+    if scales:
+        scales = {str(key): float(scale) for key, scale in scales.items()}
+        if not all(0 < scale <= LARGEST for scale in scales.values()):
+            raise ContextError(f"scales {str(scales)[:60]} must be positive and at most {LARGEST:g}")
+    facts = ContextInfo.from_stored(info)
+    if "scaling" in info:
+        check_scaling(facts.user.get("scaling", facts.scaling), name)
+    stored = StoredContext(
+        name,
+        check_labels([decode_label(label) for label in record["classes"]], name),
+        check_stamp(record["model"], "model"),
+        check_stamp(record["created"], "created"),
+        facts,
+        record["checksum"],
+        scales,
+        layout,
+        data,
+        start,
+    )
+    values = stored.values()
+    if values is None or not values_are_usable(values):
+        for key, array in stored.arrays().items():
+            if array.dtype != np.int8:
+                check_values(name, key, array)
+    return stored
+
+
+def _read_header(data: bytes, source: str) -> tuple[dict[str, Any], str | Layout, int]:
+    """The record, the description of the tensors (text where it can be cached), and where the tensors begin."""
+    length = int.from_bytes(data[:8], "little")
+    if len(data) < 8 or length > len(data) - 8:
+        raise ContextError(f"{source} is truncated or not safetensors ({len(data)} bytes): restore it from a copy")
+    layout: str | Layout
+    try:
+        header = data[8 : 8 + length].decode()
+        if header.startswith(_START):
+            text, end = _json.raw_decode(header, len(_START) - 1)
+            layout = header[end:].rstrip(" ")
+            if not layout.startswith("},"):
+                text, layout = _parse_header(header)
+        else:  # written by another program
+            text, layout = _parse_header(header)
+        record = _json.decode(text)
+        version, checksum = record["format"], record["checksum"]
+        missing = _FIELDS - record.keys()
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise ContextError(
+            f"{source} has no readable crwn metadata: it is damaged, or not a context that crwn exported"
+        ) from None
+    if version != FORMAT:
+        raise ContextError(f"{source} has format version {version!r:.20}, this crwn reads {FORMAT}: update crwn")
+    if missing or not isinstance(checksum, str) or len(checksum) != 64 or not checksum.isascii():
+        lacking = ", ".join(sorted(missing)[:4]) or "checksum"
+        raise ContextError(f"{source} lacks metadata ({lacking}): export it again")
+    return record, layout, 8 + length
+
+
+def _parse_header(header: str) -> tuple[str, Layout]:
+    entries = json.loads(header)
+    return entries.pop("__metadata__")["crwn"], _layout_of(entries)
+
+
+@lru_cache(maxsize=64)
+def _layout(tail: str) -> Layout:
+    """The layout in the rest of a header: `},"v":{"dtype":"F32",...},...}`."""
+    return _layout_of(json.loads("{" + tail[2:]))
+
+
+def _layout_of(entries: dict[str, Any]) -> Layout:
+    """Check that the tensors' bytes follow one another without gaps."""
+    tensors, end_before = [], 0
+    for key, entry in sorted(entries.items(), key=lambda one: (one[1]["data_offsets"], one[0])):
+        shape, (first, end) = tuple(entry["shape"]), entry["data_offsets"]
+        dtype = _DTYPES.get(entry["dtype"])
+        if dtype is None:
+            raise TypeError(f"tensor of dtype {entry['dtype']!r:.20}, expected one of {', '.join(_DTYPES)}")
+        if not all(type(size) is int and size >= 0 for size in (*shape, first, end)):
+            raise ValueError(f"the shape or place of {key!r:.40} is not made of counts")
+        values = 1
+        for size in shape:
+            values *= size
+        if first != end_before or end - first != values * dtype.itemsize:
+            raise ValueError(f"the bytes of {key!r:.40} are not where they should be")
+        tensors.append((key, dtype, shape, first, end))
+        end_before = end
+    if not tensors:
+        raise ContextError("it has no tensors: it must hold what the task learned")
+    in_order = sorted(tensors)
+    return Layout(tuple(in_order), end_before, in_order == tensors and all(one[1] == _FLOAT32 for one in tensors))
+
+
+def _refuse_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no JSON")
+
+
+_json = json.JSONDecoder(parse_constant=_refuse_constant)
