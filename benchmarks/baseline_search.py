@@ -1,4 +1,4 @@
-"""Search for the best recipe of the baselines, with the budget of NeuroModNet's search: nine candidates for each.
+"""Search for the best recipe of the baselines, with the budget of NeuroModNet's search: nine candidates at most.
 
     python benchmarks/baseline_search.py stl supsup batche flynet
 

@@ -11,8 +11,11 @@ import pytest
 from typer.testing import CliRunner
 
 from crwn.bench import measure_all
+from crwn.bench.record import heading, recorded
 from crwn.cli import app
+from crwn.cli.bench import _table
 from crwn.errors import ConfigError
+from crwn.experiments.environment import instruction_set
 
 PROMISED = {
     "training": [
@@ -70,3 +73,19 @@ def test_peft_is_measured_or_said_to_be_missing(records: Path) -> None:
 def test_an_unknown_name_is_refused() -> None:
     with pytest.raises(ConfigError, match='unknown benchmark "speed": choose from training, convolution, mixed'):
         measure_all(["speed"])
+
+
+def test_records_of_several_machines_stand_beside_a_measurement(tmp_path: Path) -> None:
+    """`crwn bench` prints the instruction set and earlier records; quick ones and other benchmarks are left out."""
+    name = "memory.frozen_fc4096"
+    detail: dict[str, Any] = {"value": 1.0, "spread": [0.5, 1.5], "what": "bytes"}
+    here = heading(quick=False, seed=0) | {"details": {name: detail}, "notes": []}
+    assert recorded(tmp_path, "memory") == []
+    for stem, value, quick in (("memory", 2.0, False), ("memory-other", 3.0, False), ("memory-quick", 9.0, True)):
+        details = {name: detail | {"value": value}}
+        (tmp_path / f"{stem}.json").write_text(json.dumps(here | {"details": details, "quick": quick}))
+    (tmp_path / "memory_of_ray.json").write_text(json.dumps({"cases": []}))
+    assert [one["details"][name]["value"] for one in recorded(tmp_path, "memory")] == [2.0, 3.0]
+    text = _table(here, tmp_path)
+    assert next(line for line in text.splitlines() if name in line).count("2, 3") == 1
+    assert f"here: {here['machine']['processor']}, {instruction_set()}, " in text

@@ -29,8 +29,8 @@ def test_every_figure_is_drawn(figures: Path) -> None:
     stems = {path.stem for path in written}
     for scenario in ("rotated-mnist", "permuted-mnist", "split-cifar100", "split-mini-imagenet"):
         for kind in ("accuracy-per-task", "accuracy-and-parameters", "accuracy-and-seconds"):
-            assert f"{kind}-{scenario}" in stems
-    assert {"pretrained", "ablation", "forgetting-rotated-mnist"} <= stems
+            assert f"{kind}-{scenario}-3-tasks" in stems
+    assert {"pretrained", "ablation", "forgetting-rotated-mnist-3-tasks"} <= stems
     assert "accuracy-matrix-rotated-mnist-finetune-256-tasks=3-seed-0" in stems
     for path in written:
         if path.suffix == ".png":
@@ -39,6 +39,14 @@ def test_every_figure_is_drawn(figures: Path) -> None:
                 assert len(set(image.convert("L").tobytes())) > 20  # not blank
         else:
             assert path.read_text(encoding="utf-8").lstrip().startswith("<?xml")
+
+
+def test_runs_of_other_lengths_have_figures_of_their_own(tmp_path: Path) -> None:
+    for method, tasks in (("stl", None), ("psp", None), ("supsup", 20), ("batche", 20), ("finetune", 8)):
+        write_record(tmp_path, RunConfig(scenario="rotated-mnist", method=method, size="256", tasks=tasks), 90.0)
+    drawn = {path.stem for path in draw_all(tmp_path, tmp_path / "figures")}
+    assert {f"accuracy-per-task-rotated-mnist{short}" for short in ("", "-20-tasks")} <= drawn
+    assert "accuracy-per-task-rotated-mnist-8-tasks" not in drawn
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:

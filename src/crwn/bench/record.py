@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
@@ -62,6 +63,24 @@ def heading(*, quick: bool, seed: int) -> dict[str, Any]:
         "seed": seed,
         "quick": quick,
     }
+
+
+def recorded(folder: Path, name: str) -> list[dict[str, Any]]:
+    """Return the records of a benchmark in a folder, one per machine: `NAME.json` and `NAME-MACHINE.json`."""
+    found = []
+    for path in sorted(folder.glob(f"{name}*.json"), key=lambda path: path.stem):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if path.stem.split("-")[0] == name and isinstance(record.get("details"), dict) and not record.get("quick"):
+            found.append(record)
+    return found
+
+
+def place(record: dict[str, Any]) -> str:
+    """Return what a record was measured on, in words; records of earlier versions lack the instruction set."""
+    machine = record["machine"]
+    known = [machine["processor"], machine.get("instruction_set"), f"{machine['cores']} cores"]
+    load = [f"load {machine['load'][0]} before"] if machine.get("load") else []
+    return ", ".join([*filter(None, known), f"{machine['threads']} threads", *load])
 
 
 def _load() -> list[float]:

@@ -23,6 +23,9 @@ def command(
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of weights, contexts and batches.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Also write the full record to this JSON file.")] = None,
+    against: Annotated[
+        Path, typer.Option(help="Folder of earlier records (training.json, ...) to print beside.")
+    ] = Path("results/bench"),
     as_json: AsJson = False,
 ) -> None:
     """Measure speed: ratios against a paper-style implementation, dense weights, loops over tasks and other libraries.
@@ -41,15 +44,25 @@ def command(
 
         out.parent.mkdir(parents=True, exist_ok=True)
         write_whole(out, (text + "\n").encode())
-    typer.echo(text if as_json else _table(record))
+    typer.echo(text if as_json else _table(record, against))
 
 
-def _table(record: dict[str, Any]) -> str:
+def _table(record: dict[str, Any], against: Path) -> str:
+    from crwn.bench.record import place, recorded
     from crwn.report.tables import aligned
 
+    before = [
+        one
+        for name in sorted({name.partition(".")[0] for name in record["details"]})
+        for one in recorded(against, name)
+    ]
     rows = []
     for name, detail in record["details"].items():
         low, high = detail["spread"]
-        rows.append([name, f"{detail['value']:.4g}", f"{low:.4g} – {high:.4g}", detail["what"]])
-    notes = [f"note: {note}" for note in record["notes"]]
-    return "\n".join([aligned(["figure", "median", "spread", "what"], rows), *notes])
+        known = [f"{one['details'][name]['value']:.4g}" for one in before if name in one["details"]]
+        rows.append(
+            [name, f"{detail['value']:.4g}", f"{low:.4g} – {high:.4g}", ", ".join(known) or "–", detail["what"]]
+        )
+    lines = [aligned(["figure", "median", "spread", "recorded", "what"], rows), f"here: {place(record)}"]
+    lines += [f"recorded on: {where}" for where in dict.fromkeys(place(one) for one in before)]
+    return "\n".join([*lines, *(f"note: {note}" for note in record["notes"])])

@@ -13,14 +13,15 @@ from torch import Tensor, nn
 
 from crwn.layers import context_tensors, learned_numbers
 from crwn.layers.weights import named_generator
-from crwn.methods import method
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.initial_weights import kaiming_normal
 from crwn.methods.method import Counts
 from crwn.methods.networks import KernelConv2d, baseline_network
-from crwn.methods.published import published_recipe
+from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.scenarios import Task
 from crwn.training.recipe import Recipe
+
+FIRST_RATES = {"paper": 1e-4, "best": 3e-4}  # of the first task, which trains the shared weights
 
 
 class BatchELinear(nn.Module):
@@ -71,8 +72,10 @@ class BatchE(Independent):
     name = "batche"
     sizes = ("256",)
 
-    class Options(method.Options):
-        first_rate: float = Field(1e-4, gt=0, description="rate of the first task, which trains the shared weights")
+    class Options(TunedOptions):
+        first_rate: float | None = Field(
+            None, gt=0, description="rate of the first task, which trains the shared weights; 1e-4 in the paper"
+        )
 
     @property
     def settings(self) -> Options:
@@ -85,7 +88,8 @@ class BatchE(Independent):
         return [name for name, _ in self.model.named_buffers() if name.endswith("weight")]
 
     def first_recipe(self, recipe: Recipe) -> Recipe:
-        return recipe.model_copy(update={"rate": self.settings.first_rate})
+        found = self.settings.first_rate
+        return recipe.model_copy(update={"rate": found or FIRST_RATES[self.settings.recipe]})
 
     def start(self, task: Task) -> Mapping[str, Tensor]:
         """Random signs drawn for this task in s and t; batch-norm statistics as the network has them."""
@@ -97,7 +101,8 @@ class BatchE(Independent):
         return start
 
     def recipe(self, **overrides: object) -> Recipe:
-        return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.01)
+        best = tuned(self.name, self.options, self.scenario)
+        return published_recipe(self.scenario, best | overrides, rate=0.01, image_rate=0.01)
 
     def counts(self, tasks: int) -> Counts:
         own = learned_numbers(self.model)

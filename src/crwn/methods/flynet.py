@@ -9,11 +9,10 @@ from torch import nn
 
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
-from crwn.methods import method
 from crwn.methods.contextual import NEWTON_STEPS, Contextual, Training
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
-from crwn.methods.published import published_recipe
+from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.methods.sizes import flat_features, has_images, multiple
 from crwn.models import FlyNet, ImageFlyNet
 from crwn.models.image_flynet import filters_for
@@ -33,7 +32,7 @@ class FlyNetMethod(Contextual):
     name = "flynet"
     sizes = ("10d", "20d", "30d", "40d", "5k", "10k", "20k", "30k")
 
-    class Options(method.Options):
+    class Options(TunedOptions):
         modulation: Literal["both", "local", "global"] = "both"
         inputs_per_node: int = Field(7, ge=1)
         gamma: float = 1.0
@@ -88,13 +87,14 @@ class FlyNetMethod(Contextual):
         )
 
     def recipe(self, **overrides: object) -> Recipe:
+        best = tuned(self.name, self.options, self.scenario)
         if has_images(self.scenario):
             if overrides.get("batches") is None and overrides.get("epochs") is None:
                 overrides["epochs"] = IMAGE_EPOCHS
             settings = image_recipe() | {"compile": False}
             settings |= {name: value for name, value in overrides.items() if value is not None}
             return make_recipe(**settings)
-        return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)
+        return published_recipe(self.scenario, best | overrides, rate=0.01, image_rate=0.1)
 
     @property
     def stack_size(self) -> int:

@@ -15,9 +15,12 @@ from crwn.training.recipe import Recipe, make_recipe
 
 COMPILED_FROM = 500  # batches of a task; compiling takes a minute or two the first time, then seconds
 
-# What the search on held-out training images found (benchmarks/baseline_search.py): nine candidates for each.
+# What the search on held-out training images found (benchmarks/baseline_search.py): at most nine candidates for each.
 TUNED: dict[str, dict[str, object]] = {
     "stl": {"optimizer": "adam", "schedule": "onecycle", "rate": 0.003},
+    "supsup": {"optimizer": "rmsprop", "schedule": "cosine", "rate": 0.0009},
+    "batche": {"optimizer": "rmsprop", "schedule": "cosine", "rate": 0.03},
+    "flynet": {"optimizer": "adam", "schedule": "onecycle", "rate": 0.3},
 }
 
 

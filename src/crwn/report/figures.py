@@ -15,11 +15,12 @@ from crwn.experiments.suite import Column, Filled, Suite, fill, fill_best, load_
 from crwn.report.ablation import ablation
 from crwn.report.pretrained import pretrained
 from crwn.report.records import means_per_task
-from crwn.report.style import TITLES, families, legend_beside, method_label, saved, style_of, task_axis
+from crwn.report.style import TITLES, families, legend_beside, method_label, protocol, saved, style_of, task_axis
 from crwn.report.trade_off import by_params, by_seconds
 
 Paint = Callable[[Any], bool]
 FORGETTING = ("finetune", "ewc", "replay")
+FEWEST = 2  # families of runs that a figure compares
 
 
 def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path]:
@@ -45,40 +46,46 @@ def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path
 
 
 def _of_scenario(column: Column, found: Sequence[Filled]) -> dict[str, tuple[tuple[float, float], Paint]]:
-    """Return the figures of one scenario, by the names of their files."""
+    """Return the figures of one scenario, by the names of their files; each shows runs of one length only."""
     figures: dict[str, tuple[tuple[float, float], Paint]] = {}
-    # Methods that forget would squeeze all others into a line at the top: they have a figure of their own.
-    steady = [cell for cell in found if cell.cell.row.method not in FORGETTING]
-    if steady:
-        level = [cell for cell in steady if cell.cell.row.method != "psp"] or steady
-        figures[f"accuracy-per-task-{column.scenario}"] = (9.5, 4.6), partial(per_task, found=level)
-        figures[f"accuracy-and-parameters-{column.scenario}"] = (9.0, 4.8), partial(by_params, found=steady)
-        figures[f"accuracy-and-seconds-{column.scenario}"] = (9.0, 4.8), partial(by_seconds, found=steady)
-    if len(steady) < len(found):
-        compared = [cell for cell in found if cell.cell.row.method in (*FORGETTING, "psp", "neuromodnet")]
-        figures[f"forgetting-{column.scenario}"] = (9.5, 4.6), partial(per_task, found=compared)
+    for short, cells in _by_length(found).items():
+        name = column.scenario + ("-" + re.sub("[^a-z0-9]+", "-", short) if short else "")
+        # Methods that forget would squeeze all others into a line at the top: they have a figure of their own.
+        steady = [cell for cell in cells if cell.cell.row.method not in FORGETTING]
+        if len(families(steady)) >= FEWEST:
+            figures[f"accuracy-per-task-{name}"] = (9.5, 4.6), partial(per_task, found=steady)
+            figures[f"accuracy-and-parameters-{name}"] = (9.0, 4.8), partial(by_params, found=steady)
+            figures[f"accuracy-and-seconds-{name}"] = (9.0, 4.8), partial(by_seconds, found=steady)
+        if len(steady) < len(cells):
+            compared = [cell for cell in cells if cell.cell.row.method in (*FORGETTING, "psp", "neuromodnet")]
+            figures[f"forgetting-{name}"] = (9.5, 4.6), partial(per_task, found=compared)
     return figures
+
+
+def _by_length(found: Sequence[Filled]) -> dict[str, list[Filled]]:
+    """Return the cells by how they differ from the paper's protocol, those that follow it first."""
+    lengths: dict[str, list[Filled]] = {}
+    for cell in sorted(found, key=lambda cell: bool(cell.unusual)):
+        lengths.setdefault(cell.unusual, []).append(cell)
+    return lengths
 
 
 def per_task(figure: Any, found: Sequence[Filled]) -> bool:
     """Draw the test accuracy of each task after learning all (the paper's Figure 2).
 
-    One line a method: the largest network among its longest runs.
+    One line a method: its largest network.
     """
     axes = figure.subplots()
-    longest = 0
+    count = len(found[0].results[0].tasks)
     for cells in families(found).values():
-        count = max(len(cell.results[0].tasks) for cell in cells)
-        cell = [cell for cell in cells if len(cell.results[0].tasks) == count][-1]
-        means = means_per_task(cell.results)
-        longest = max(longest, count)
-        label = cell.cell.row.label + (f" ({cell.unusual})" if cell.unusual else "")
-        style = style_of(cell.cell.row.method, cell.cell.row.settings)
-        axes.plot(range(1, count + 1), means, **style.line, markevery=max(1, count // 12), label=label)
+        row = cells[-1].cell.row
+        means = means_per_task(cells[-1].results)
+        style = style_of(row.method, row.settings)
+        axes.plot(range(1, count + 1), means, **style.line, markevery=max(1, count // 12), label=row.label)
     axes.set_ylabel("test accuracy after the last task (%)")
     scenario = found[0].cell.column.scenario
-    axes.set_title(f"{TITLES.get(scenario, scenario)}: accuracy of each task after learning all")
-    task_axis(axes, longest)
+    axes.set_title(f"{TITLES.get(scenario, scenario)}{protocol(found)}: accuracy of each task after learning all")
+    task_axis(axes, count)
     legend_beside(axes)
     return True
 

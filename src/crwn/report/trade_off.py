@@ -59,7 +59,8 @@ def _scatter(figure: Any, found: Sequence[Filled], places: Sequence[float], labe
         notes += axes.plot([], [], " ", label=f"*: {lengths} only")
     if with_paper:
         hollow = {"markerfacecolor": "none", "markeredgecolor": GREY, "markersize": 9}
-        notes += axes.plot([], [], "o", **hollow, label="hollow: the paper")
+        whole = ", at full length" if protocol(found) else ""
+        notes += axes.plot([], [], "o", **hollow, label=f"hollow: the paper{whole}")
     _cost_axis(axes, label)
     axes.set_ylabel("average test accuracy (%)")
     scenario = found[0].cell.column.scenario

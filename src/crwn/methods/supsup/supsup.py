@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
-from crwn.methods import method
 from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
 from crwn.methods.initial_weights import fan_in, random_signs, torch_uniform
 from crwn.methods.method import Counts
 from crwn.methods.networks import KernelConv2d, baseline_network
-from crwn.methods.published import published_recipe
+from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.methods.sizes import has_images
 from crwn.scenarios import Task
 from crwn.training.recipe import Recipe
@@ -96,7 +95,7 @@ class SupSup(Independent):
     name = "supsup"
     sizes = ("256",)
 
-    class Options(method.Options):
+    class Options(TunedOptions):
         density: float = Field(0.5, gt=0, le=1, description="on images: share of a layer's weights that a mask keeps")
         density_scale: int | None = Field(
             None, ge=1, le=32, description="on images: keep min(0.5, s (in + out) / (in out kh kw)) of a layer instead"
@@ -119,7 +118,8 @@ class SupSup(Independent):
         return baseline_network(self.scenario, self.size, SupSupLinear, conv2d, seed=self.seed, method=self.name)
 
     def recipe(self, **overrides: object) -> Recipe:
-        return published_recipe(self.scenario, overrides, rate=1e-4, image_rate=1e-3)
+        best = tuned(self.name, self.options, self.scenario)
+        return published_recipe(self.scenario, best | overrides, rate=1e-4, image_rate=1e-3)
 
     @property
     def stack_size(self) -> int:
