@@ -68,3 +68,10 @@ def test_clear_removes_what_is_there_and_only_that(tmp_path: Path) -> None:
     (tmp_path / "other").write_bytes(b"")
     checkpoint.clear()
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
+    tensors, optimizer = made()
+    checkpoint = Checkpoint(tmp_path / "state" / "checkpoint.safetensors", "a")
+    checkpoint.save(tensors, optimizer, 17)
+    assert checkpoint.restore(tensors, optimizer) == 17

@@ -36,6 +36,7 @@ class Checkpoint:
         for position, entries in optimizer.state_dict()["state"].items():
             for key, value in entries.items():
                 state[f"optimizer/{position}/{key}"] = torch.as_tensor(value).cpu().contiguous()
+        self.path.parent.mkdir(parents=True, exist_ok=True)  # an empty folder may be lost in a copy of the run
         write_whole(self.path, save(state, metadata={"identity": self.identity, "step": str(step)}))
         self._last = time.monotonic()
 
