@@ -8,6 +8,7 @@ import torch
 from crwn.errors import ConfigError
 from crwn.learner import Learner
 from crwn.methods import make_method
+from crwn.models import ImageFlyNet
 from crwn.scenarios import Scenario
 from reference_network import CountsOf
 
@@ -47,6 +48,13 @@ def test_the_contexts_are_those_of_a_learner_of_the_same_network(stripes: Scenar
     learner.add(context)
     logits = learner.logits(stripes[0].test, "task-0")[0]
     assert torch.allclose(logits, method.logits(stripes[0], stripes[0].test), atol=1e-4)
+
+
+def test_best_on_images_predicts_with_mirrored_images(stripes: Scenario) -> None:
+    method, _ = make_method("flynet", stripes, settings={"recipe": "best"})
+    assert isinstance(method.model, ImageFlyNet)
+    assert method.model.mirror_predictions
+    assert method.recipe() == make_method("flynet", stripes)[0].recipe()
 
 
 @pytest.mark.parametrize(

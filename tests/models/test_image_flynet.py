@@ -10,6 +10,7 @@ from crwn.errors import ConfigError, DataError
 from crwn.layers import context_tensors, learned_parameters
 from crwn.layers.weights.filters import CONTRAST
 from crwn.models import build, describe, fingerprint
+from crwn.models.image_encoder import ROOT_FLOOR
 from crwn.models.image_flynet import SIZES, filters_for
 from crwn.models.trained import trained_weights
 
@@ -18,8 +19,9 @@ def images(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(1))
 
 
-def test_features_are_the_formula_patch_by_patch() -> None:
-    model = ImageFlyNet((3, 11, 13), 4, seed=3, filters=16, sides=(4,), grid=2, threshold=0.7, stride=2)
+@pytest.mark.parametrize("root", [True, False])
+def test_features_are_the_formula_patch_by_patch(root: bool) -> None:
+    model = ImageFlyNet((3, 11, 13), 4, seed=3, filters=16, sides=(4,), grid=2, threshold=0.7, stride=2, root=root)
     x = images(2, 3, 11, 13)
     encoder = model.encoder
     kernel = encoder.banks[0].get_buffer("weight").double().numpy()  # [4 * 4 * 3, filters], channels innermost
@@ -39,6 +41,8 @@ def test_features_are_the_formula_patch_by_patch() -> None:
         cells = [over[:, a : a + 2, b : b + 3].mean(axis=(1, 2)) for a in (0, 2) for b in (0, 2)]
         parts.append(np.stack(cells, axis=1))
     averages = np.stack(parts, axis=1).reshape(2, -1)
+    if root:
+        averages = np.sqrt(averages + 1e-3)
     expected = (averages - encoder.centre.numpy()) * encoder.scale.numpy()
     assert np.allclose(model.encode(x).numpy(), expected, atol=1e-4)
     assert np.allclose(encoder.plain(x).numpy(), expected, atol=1e-4)
@@ -93,8 +97,8 @@ def test_features_of_an_image_depend_neither_on_brightness_nor_on_the_batch() ->
 def test_constant_images_have_features_of_nothing() -> None:
     model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=32)
     flat = model.encode(torch.full((1, 3, 16, 16), 0.7))
-    assert torch.isfinite(flat).all()
-    assert torch.allclose(flat, -(model.encoder.centre * model.encoder.scale)[None], atol=1e-3)
+    nothing = (ROOT_FLOOR**0.5 - model.encoder.centre) * model.encoder.scale
+    assert torch.allclose(flat, nothing[None], atol=1e-3)
 
 
 def test_mirrored_copies_and_mirrored_predictions() -> None:
@@ -132,7 +136,12 @@ def test_filters_from_images_are_kept_and_change_the_fingerprint() -> None:
     pictures = np.random.default_rng(0).integers(0, 256, size=(30, 3, 16, 16), dtype=np.uint8)
     model.learn_filters(pictures)
     assert fingerprint(model) != before
-    assert sorted(trained_weights(model)) == ["encoder.banks.0.weight", "encoder.centre", "encoder.scale"]
+    assert sorted(trained_weights(model)) == [
+        "encoder.banks.0.weight",
+        "encoder.banks.1.weight",
+        "encoder.centre",
+        "encoder.scale",
+    ]
     assert torch.allclose(model.encode(x), model.encoder.plain(x), atol=1e-4)
 
 
@@ -141,7 +150,7 @@ def test_filters_from_images_are_kept_and_change_the_fingerprint() -> None:
     [
         (
             {"input_shape": (3, 7, 32)},
-            "images of 7 x 32 pixels are too small for filters of 6 and a grid of 3: they need 8 x 8",
+            "images of 7 x 32 pixels are too small for filters of 8 and a grid of 3: they need 10 x 10",
         ),
         ({"input_shape": (32, 32)}, r"\(channels, height, width\), got \(32, 32\)"),
         ({"size": "7k"}, 'no size "7k" for images: choose one of 5k, 10k, 20k, 30k'),

@@ -57,7 +57,7 @@ def test_changed_images_and_another_encoder_have_entries_of_their_own(cache: Pat
         (network(), given),
         (network(), changed),
         (network(mirror_predictions=True), given),
-        (network(threshold=0.5), given),
+        (network(threshold=0.75), given),
         (ImageFlyNet((3, 12, 12), 3, seed=1, filters=16), given),
     ):
         encoded(model, some)

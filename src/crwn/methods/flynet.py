@@ -15,7 +15,7 @@ from crwn.methods.method import Counts
 from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.methods.sizes import flat_features, has_images, multiple
 from crwn.models import FlyNet, ImageFlyNet
-from crwn.models.image_flynet import filters_for
+from crwn.models.image_flynet import ImageStructure, best_image_structure, filters_for
 from crwn.scenarios import Scenario
 from crwn.training.recipe import Recipe, image_recipe, make_recipe
 from crwn.training.stacking import stack_size
@@ -84,16 +84,17 @@ class FlyNetMethod(Contextual):
             modulation=options.modulation,
             start=options.start,
             start_scale=options.start_scale,
+            **(best_image_structure() if options.recipe == "best" else ImageStructure()),
         )
 
     def recipe(self, **overrides: object) -> Recipe:
-        best = tuned(self.name, self.options, self.scenario)
         if has_images(self.scenario):
             if overrides.get("batches") is None and overrides.get("epochs") is None:
                 overrides["epochs"] = IMAGE_EPOCHS
             settings = image_recipe() | {"compile": False}
             settings |= {name: value for name, value in overrides.items() if value is not None}
             return make_recipe(**settings)
+        best = tuned(self.name, self.options, self.scenario)
         return published_recipe(self.scenario, best | overrides, rate=0.01, image_rate=0.1)
 
     @property

@@ -56,11 +56,11 @@ class ImageEncoder(nn.Module):
         input_shape: Sequence[int],
         *,
         filters: int,
-        sides: Sequence[int] = (6,),
+        sides: Sequence[int] = (4, 8),
         grid: int = 3,
-        threshold: float = 1.0,
+        threshold: float = 0.5,
         stride: int = 1,
-        root: bool = False,
+        root: bool = True,
         seed: int,
     ) -> None:
         super().__init__()

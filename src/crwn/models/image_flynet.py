@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import index
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -56,11 +56,11 @@ class ImageFlyNet(EncodedNetwork):
         seed: int,
         size: str | None = None,
         filters: int | None = None,
-        sides: Sequence[int] = (6,),
+        sides: Sequence[int] = (4, 8),
         grid: int = 3,
-        threshold: float = 1.0,
+        threshold: float = 0.5,
         stride: int = 1,
-        root: bool = False,
+        root: bool = True,
         mirror: bool = True,
         shift: int = 0,
         mirror_predictions: bool = False,
@@ -174,6 +174,17 @@ def _changed(x: Tensor, change: Change) -> Tensor:
         columns = (torch.arange(width) - right).clamp(0, width - 1)
         x = x.index_select(-2, rows).index_select(-1, columns)
     return x
+
+
+class ImageStructure(TypedDict, total=False):
+    """Arguments of `ImageFlyNet` that the preset "best" sets."""
+
+    mirror_predictions: bool
+
+
+def best_image_structure() -> ImageStructure:
+    """The structure of the preset "best": predictions cost two encodings instead of one, and learn nothing more."""
+    return {"mirror_predictions": True}
 
 
 def filters_for(size: str, *, grid: int = 3) -> int:

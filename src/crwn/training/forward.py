@@ -13,6 +13,7 @@ from crwn.models import network_of
 from crwn.models.convert.checks import check_logits, readable_errors
 from crwn.models.vectorize import stacked
 from crwn.training.compilation import compiled
+from crwn.training.precision import Precision, computing_in
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
@@ -37,7 +38,7 @@ class ForwardPass:
         self.seed = seed
         self.device = device
         self.pure = network_of(network).pure
-        forward = _stacked_forward(network, len(tasks), max(task.classes for task in tasks))
+        forward = _stacked_forward(network, len(tasks), max(task.classes for task in tasks), recipe.precision)
         self._forward = compiled(forward) if recipe.compile else forward
 
     def __call__(self, tensors: Tensors, x: Tensor, step: int) -> Tensor:
@@ -54,13 +55,16 @@ class ForwardPass:
             yield
 
 
-def _stacked_forward(network: nn.Module, count: int, classes: int) -> Callable[[Tensors, Tensor], Tensor]:
+def _stacked_forward(
+    network: nn.Module, count: int, classes: int, precision: Precision
+) -> Callable[[Tensors, Tensor], Tensor]:
     """(contexts `[tasks, ...]`, inputs `[tasks, batch, ...]`) -> logits `[tasks, batch, outputs]`."""
     can = network_of(network)
     call, pure = can.caller(), can.pure
 
     def one(tensors: Tensors, x: Tensor) -> Tensor:
-        logits = call(tensors, x)
+        with computing_in(precision, x.device.type):
+            logits = call(tensors, x)
         if not pure:
             check_logits(logits, len(x), classes)
         return logits

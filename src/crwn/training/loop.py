@@ -24,6 +24,7 @@ from crwn.training.checkpoint import Checkpoint
 from crwn.training.early_stopping import EarlyStopping
 from crwn.training.forward import ForwardPass, Tensors
 from crwn.training.losses import class_mask, task_losses
+from crwn.training.precision import convert_frozen
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
@@ -108,7 +109,7 @@ def train(
     device = torch.device(device)
     steps = recipe.steps(_rows_per_task(tasks))
 
-    trained = replica(model).to(device).train()
+    trained = convert_frozen(replica(model).to(device).train(), recipe.precision)
     tensors = _stacked_contexts(trained, len(tasks), start, device)
     optimizer = _optimizer(recipe, _learned(trained, tensors))
     forward = ForwardPass(trained, tasks, recipe, seed=seed, device=device)

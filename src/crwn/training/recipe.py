@@ -32,6 +32,9 @@ class Recipe(BaseModel):
     momentum: float = Field(0.0, ge=0, lt=1)
     weight_decay: float = Field(0.0, ge=0)
     label_smoothing: float = Field(0.0, ge=0, lt=1, description="share of the target spread evenly over all classes")
+    precision: Literal["float32", "bf16"] = Field(
+        "float32", description="of products and activations while a task is trained: bf16 needs AVX512_BF16 or AMX"
+    )
     compile: bool = Field(False, description="use torch.compile: pays for long tasks of convolutional networks")
     patience: int = Field(5, ge=1, description="checks without a better validation loss before a task stops")
     check_every: int | None = Field(

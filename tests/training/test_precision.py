@@ -1,0 +1,86 @@
+"""Training in bfloat16: float32 contexts, nearly the same outputs, frozen weights of the model untouched, refusals."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from crwn import NeuroModNet
+from crwn.data.dataset import Rows
+from crwn.errors import ConfigError
+from crwn.models import Network, NeuroModResNet
+from crwn.training import precision
+from crwn.training.evaluation import predict_logits
+from crwn.training.loop import train
+from crwn.training.precision import check_precision, computing_in, convert_frozen, has_bf16
+from crwn.training.recipe import Recipe
+from crwn.training.task import PreparedTask
+
+NETWORKS = {
+    "gaussian": lambda: NeuroModNet(20, (64, 32), 3, seed=0),
+    "hadamard": lambda: NeuroModNet(20, (64, 32), 3, seed=0, weights="hadamard", norm="layer"),
+    "resnet": lambda: NeuroModResNet(width=4, classes=3, seed=0, input_shape=(3, 16, 16)),
+}
+
+
+@pytest.fixture(autouse=True)
+def _any_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "has_bf16", lambda: True)  # torch computes in bfloat16 everywhere, only slower
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_contexts_are_float32_and_close_to_those_of_float32(kind: str) -> None:
+    model: Network = NETWORKS[kind]()
+    random = torch.Generator().manual_seed(0)
+    rows = Rows(torch.randn(40, *model.input_shape, generator=random), torch.arange(40) % 3)
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    found = {}
+    for chosen in ("float32", "bf16"):
+        recipe = Recipe(optimizer="adam", rate=0.003, batches=4, batch_size=20, precision=chosen)
+        (learned,) = train(model, [PreparedTask("a", rows, range(3))], recipe, seed=0)
+        assert {value.dtype for value in learned.tensors.values()} == {torch.float32}
+        found[chosen] = predict_logits(model, learned.tensors, rows)
+    assert not torch.equal(found["bf16"], found["float32"])
+    scale = float(found["float32"].abs().max())
+    assert float((found["bf16"] - found["float32"]).abs().mean()) < 0.05 * scale
+    for name, buffer in model.named_buffers():  # the model itself keeps its float32 weights
+        assert torch.equal(buffer, before[name])
+
+
+def test_stacked_tasks() -> None:
+    model = NeuroModNet(20, (32,), 3, seed=0)
+    rows = Rows(torch.randn(20, 20, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 3)
+    recipe = Recipe(batches=3, precision="bf16")
+    learned = train(model, [PreparedTask(name, rows, range(3)) for name in "ab"], recipe, seed=0)
+    assert all(bool(value.isfinite().all()) for one in learned for value in one.tensors.values())
+
+
+def test_products_are_computed_in_bfloat16_and_weights_converted_once() -> None:
+    model = NeuroModNet(20, (32,), 3, seed=0)
+    convert_frozen(model, "bf16")
+    assert model.layers[0].frozen.weight.dtype == torch.bfloat16  # type: ignore[union-attr]
+    with computing_in("bf16"):
+        assert model(torch.zeros(2, 20)).dtype == torch.bfloat16
+
+
+def test_a_processor_without_it_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(precision, "has_bf16", lambda: False)
+    rows = Rows(torch.zeros(4, 20), torch.zeros(4, dtype=torch.long))
+    with pytest.raises(ConfigError, match="needs a processor with AVX512_BF16 or AMX, this one has neither") as raised:
+        train(NeuroModNet(20, (8,), 2, seed=0), [PreparedTask("a", rows, range(2))], Recipe(precision="bf16"), seed=0)
+    assert "\n" not in str(raised.value)
+    check_precision("float32")
+
+
+@pytest.mark.parametrize(("flags", "expected"), [("fpu avx512_bf16 sse", True), ("fpu avx512f avx512_bf16x", False)])
+def test_the_processor_is_read_from_the_system(
+    flags: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "cpuinfo").write_text(f"flags\t: {flags}\n")
+    monkeypatch.setattr(precision, "Path", lambda _: tmp_path / "cpuinfo")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    has_bf16.cache_clear()
+    try:
+        assert has_bf16() is expected
+    finally:
+        has_bf16.cache_clear()
