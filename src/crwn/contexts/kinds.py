@@ -7,6 +7,7 @@ from typing import Literal, get_args
 from crwn.errors import ConfigError
 
 Kind = Literal["classification", "multilabel", "regression"]
+SEPARATOR = "|"  # between the labels of a row in a column of text
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
@@ -20,6 +21,15 @@ def check_kind(kind: str) -> Kind:
         if kind == known:
             return known
     raise ConfigError(f'unknown kind of task "{kind}": choose one of {", ".join(KINDS)}')
+
+
+def split_labels(text: object) -> list[str]:
+    """The labels of a row in a column of text.
+
+    >>> split_labels("red | round")
+    ['red', 'round']
+    """
+    return [part.strip() for part in str(text).split(SEPARATOR) if part.strip()]
 
 
 def read_kind(stored: object) -> Kind | None:

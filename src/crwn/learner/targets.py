@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from crwn.contexts import Context, check_label
-from crwn.contexts.kinds import Kind
+from crwn.contexts.kinds import Kind, split_labels
 from crwn.data import inputs
 from crwn.data.standardize import NO_SCALING, Scaling, column_scaling
 from crwn.errors import DataError
@@ -117,6 +117,8 @@ def _label_sets(task: str, y: Any, known: _Known | None) -> Targets:
             raise DataError(f'task "{task}" has {len(labels)} labels, the array {matrix.shape[1]} columns')
         found = torch.from_numpy(matrix.astype(np.float32))
     else:
+        if isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind != "O":
+            y = [split_labels(text) for text in y]  # a column of a table
         sets = [_collection(entry, at, task) for at, entry in enumerate(y)]
         every = [label for entry in sets for label in entry]
         labels = known.labels if known else tuple(check_label(label, task) for label in inputs.classes_of(every))

@@ -21,6 +21,7 @@ except ImportError:
 
 if TYPE_CHECKING:
     from crwn.contexts import Context
+    from crwn.contexts.kinds import Kind
 
 
 class RemoteError(CRWNError):
@@ -135,13 +136,17 @@ class Client(Closing):
         batches: int | None = None,
         epochs: int | None = None,
         validation: float | None = None,
+        kind: Kind | None = None,
+        class_weight: str | None = None,
         replace: bool = False,
         resume: bool = False,
     ) -> Learning:
         """Starts a learning job; iterate over the result for its progress, or call its `wait()`."""
-        options = {"batches": batches, "epochs": epochs, "validation": validation, "replace": replace, "resume": resume}
-        options = {key: value for key, value in options.items() if value is not None and value is not False}
-        labels = np.asarray(y) if not isinstance(y, list | tuple) or len({type(one) for one in y}) == 1 else None
+        given: dict[str, Any] = {"batches": batches, "epochs": epochs, "validation": validation, "kind": kind}
+        given |= {"class_weight": class_weight, "replace": replace, "resume": resume}
+        options = {key: value for key, value in given.items() if value is not None and value is not False}
+        alike = not isinstance(y, list | tuple) or len({type(one) for one in y}) == 1
+        labels = np.asarray(y) if alike and kind in (None, "classification") else None
         address = f"{_address(task)}/learn"
         if labels is not None and labels.ndim == 1 and labels.dtype.kind in "biuU":
             packed = io.BytesIO()
@@ -150,7 +155,7 @@ class Client(Closing):
             headers = {"Content-Type": "application/x-npz"}
             facts = self._json("POST", address, content=packed.getvalue(), headers=headers, params=query)
         else:
-            facts = self._json("POST", address, json={"x": np.asarray(x).tolist(), "y": list(y), **options})
+            facts = self._json("POST", address, json={"x": np.asarray(x).tolist(), "y": _plain(y), **options})
         return Learning(self, facts)
 
     def forget(self, task: str) -> None:
@@ -226,3 +231,9 @@ def _checked(response: httpx.Response) -> httpx.Response:
     except (ValueError, KeyError, TypeError):
         code, message = "unknown", response.text[:200]
     raise RemoteError(response.status_code, code, message)
+
+
+def _plain(y: Any) -> list[Any]:
+    """Labels as JSON takes them: arrays as numbers, sets of labels as lists."""
+    values = y.tolist() if hasattr(y, "tolist") else y
+    return [sorted(one) if isinstance(one, set | frozenset) else one for one in values]

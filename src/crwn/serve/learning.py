@@ -7,6 +7,7 @@ from typing import Any
 
 from crwn.data.tables import Table
 from crwn.learner.fit import choose_recipe
+from crwn.learner.prepare import DataArgs
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
 from crwn.serve.jobs import Job, Learn
@@ -19,9 +20,16 @@ def make_learn(service: Service, task: str, x: Array | Table, y: list[Hashable] 
     learner, limits = service.learner, service.limits
     if (isinstance(x, Table) or x.ndim) and len(x) > limits.learn_rows:
         raise ServeError(413, "too_many_rows", f"{len(x):,} rows: send at most {limits.learn_rows:,}")
-    recipe = choose_recipe(learner.model, None, batches=options.batches, epochs=options.epochs)
+    recipe = choose_recipe(
+        learner.model, None, batches=options.batches, epochs=options.epochs, rows=len(x) if x.ndim else None
+    )
     resume, replace = options.resume, options.replace
-    ready = learner.prepare(task, x, y, validation=options.validation, resume=resume, replace=replace)
+    data: DataArgs = {
+        "validation": options.validation,
+        "kind": options.kind,
+        "class_weight": options.class_weight,
+    }
+    ready = learner.prepare(task, x, y, resume=resume, replace=replace, **data)
     steps = recipe.steps(len(x))
     if steps > limits.batches:
         raise ServeError(422, "invalid_option", f"{steps:,} batches: use at most {limits.batches:,}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from crwn.contexts.kinds import Kind
 from crwn.serve.jobs import State
 
 if TYPE_CHECKING:
@@ -80,6 +81,13 @@ class LearnOptions(BaseModel):
     validation: Annotated[
         float | None, Field(gt=0, lt=1, description="share of the rows that is held out for early stopping")
     ] = None
+    kind: Annotated[
+        Kind | None,
+        Field(description="classification by default; multilabel takes lists of labels in `y`, regression numbers"),
+    ] = None
+    class_weight: Annotated[
+        Literal["balanced"] | None, Field(description="balanced lets all classes count the same, however rare")
+    ] = None
     replace: Annotated[bool, Field(description="train an existing task from scratch")] = False
     resume: Annotated[bool, Field(description="continue from the context of an existing task")] = False
 
@@ -114,7 +122,9 @@ class LearnRequest(LearnOptions):
 class Predictions(BaseModel):
     """Labels in the order of the rows."""
 
-    labels: list[Any] = Field(examples=[[3]])
+    labels: list[Any] = Field(
+        examples=[[3]], description="a label per row; a list of labels for multilabel tasks, a number for regression"
+    )
     task: str | None = Field(None, description="the task of all rows, when it is one", examples=["left"])
     tasks: list[str] | None = Field(None, description="the task of each row, when the request named one per row")
     inferred: bool = Field(False, description="whether the task was inferred")

@@ -9,6 +9,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from starlette.types import Receive, Scope
 
+from crwn.learner.answers import answer, row_probabilities
 from crwn.learner.task_inference import TaskScore, none_fits
 from crwn.serve import body
 from crwn.serve.asked import Asked, read_question
@@ -108,7 +109,7 @@ def _predictions(
 ) -> dict[str, Any]:
     one = names if isinstance(names, str) else None
     found: dict[str, Any] = {
-        "labels": [json_label(outputs.classes[name][i]) for name, i in zip(outputs.tasks, outputs.best, strict=True)],
+        "labels": _labels(outputs),
         "task": one,
         "tasks": outputs.tasks if one is None else None,
         "inferred": ranking is not None,
@@ -117,9 +118,28 @@ def _predictions(
         "classes": None,
     }
     if probabilities:
-        rows = outputs.logits.double().softmax(dim=1).numpy().round(6).tolist()
-        counts = [len(outputs.classes[name]) for name in outputs.tasks]
-        found["probabilities"] = [row[:count] for row, count in zip(rows, counts, strict=True)]
+        found["probabilities"] = _probabilities(outputs)
         if one is not None:
             found["classes"] = [json_label(label) for label in outputs.classes[one]]
     return found
+
+
+def _labels(outputs: Outputs) -> list[Any]:
+    if all(labels.info.kind == "classification" for labels in outputs.classes.values()):
+        return [json_label(outputs.classes[name][i]) for name, i in zip(outputs.tasks, outputs.best, strict=True)]
+    return [
+        json_label(answer(row, outputs.classes[name])) for name, row in zip(outputs.tasks, outputs.logits, strict=True)
+    ]
+
+
+def _probabilities(outputs: Outputs) -> list[list[float]]:
+    """Of each row over its classes, or its labels; a regression has none, which is an error."""
+    logits = outputs.logits.double()
+    if all(labels.info.kind == "classification" for labels in outputs.classes.values()):
+        rows = logits.softmax(dim=1).numpy().round(6).tolist()
+        counts = [len(outputs.classes[name]) for name in outputs.tasks]
+        return [row[:count] for row, count in zip(rows, counts, strict=True)]
+    return [
+        row_probabilities(row[: len(outputs.classes[name])], name, outputs.classes[name].info).numpy().round(6).tolist()
+        for name, row in zip(outputs.tasks, logits, strict=True)
+    ]
