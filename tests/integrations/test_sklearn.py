@@ -1,4 +1,4 @@
-"""The classifiers are what scikit-learn asks of a classifier, and work inside its tools."""
+"""The estimators are what scikit-learn asks of classifiers and regressors, and work inside its tools."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from crwn.integrations.sklearn import FlyNetClassifier, NeuroModNetClassifier
+from crwn.integrations.sklearn import FlyNetClassifier, FlyNetRegressor, NeuroModNetClassifier, NeuroModNetRegressor
 from digit_rows import Array, Data
 
 # Small and short: what is checked are conventions.
 SMALL = [NeuroModNetClassifier(hidden=(96,), batches=100), FlyNetClassifier(batches=100)]
+REGRESSORS = [NeuroModNetRegressor(hidden=(96,), batches=200), FlyNetRegressor(batches=200)]
 
 
 def _checks() -> list[Any]:
     return [
         pytest.param(estimator, check, id=f"{type(estimator).__name__}-{check.func.__name__}-{i}")
-        for small in SMALL
+        for small in [*SMALL, *REGRESSORS]
         for i, (estimator, check) in enumerate(estimator_checks_generator(small))
     ]
 
@@ -36,6 +37,15 @@ def _checks() -> list[Any]:
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 def test_every_check_of_scikit_learn(estimator: Any, check: Any) -> None:
     check(copy.deepcopy(estimator))  # one skips itself where SCIPY_ARRAY_API is not set
+
+
+@pytest.mark.parametrize("small", REGRESSORS, ids=lambda small: type(small).__name__)
+def test_regressors_predict_numbers_in_their_units(small: Any) -> None:
+    x = np.random.default_rng(0).normal(size=(400, 3))
+    y = 5000 + 300 * x[:, 0] - 200 * np.abs(x[:, 1])
+    fitted = clone(small).set_params(random_state=0).fit(x[:300], y[:300])
+    assert fitted.score(x[300:], y[300:]) > 0.8
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(fitted)).predict(x[:5]), fitted.predict(x[:5]))
 
 
 def split(digits: Data) -> tuple[Array, Array, Array, Array]:
