@@ -121,12 +121,11 @@ def command(
         if start not in (None, "nearest"):
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
         x, y, about = given.rows()
-        _make(model, task, x, how.targets(y), how.options(x, about), wanted, about, length)
+        _make(model, task, x, y, how.options(x, about), wanted, about, length)
     with _open(model, wanted) as learner:
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
         x, y, about = given.rows(learner, task if resume else None)
-        y = how.targets(y)
         try:
             context = learner.learn(
                 task, x, y, resume=resume, replace=replace, start=start, info=about, **length, **how.options(x, about)

@@ -13,8 +13,6 @@ from crwn.errors import ConfigError, DataError
 if TYPE_CHECKING:
     from crwn.contexts import Context
 
-SEPARATOR = "|"
-
 
 def is_table(x: Any, about: Mapping[str, Any]) -> bool:
     """Whether rows are those of a table: they have column names, or are flat numbers that cannot be square images."""
@@ -37,12 +35,6 @@ class HowToLearn:
     def __post_init__(self) -> None:
         if self.regression and self.multilabel:
             raise ConfigError("both --regression and --multilabel are given: give one of them")
-
-    def targets(self, y: Any) -> Any:
-        """The labels as the kind of task takes them: `red|round` becomes two labels of a multilabel task."""
-        if not self.multilabel or y is None or getattr(y, "ndim", 1) == 2:
-            return y
-        return [[part.strip() for part in str(label).split(SEPARATOR) if part.strip()] for label in y]
 
     def options(self, x: Any, about: Mapping[str, Any]) -> dict[str, Any]:
         """Options of `Learner.learn`: the share held out fits the data where none is given."""
@@ -89,10 +81,13 @@ def learned_text(facts: Mapping[str, Any], context: Context) -> str:
     held = facts["held_out"]
     what = "" if facts["kind"] == "regression" else "accuracy "
     where = "its training rows (none held out)" if held is None else f"{counted(held, 'row')} held out"
-    outputs = {"classification": "classes", "multilabel": "labels", "regression": "numbers per row"}[facts["kind"]]
+    count = len(context.classes)
+    outputs = f"{count} {'labels' if facts['kind'] == 'multilabel' else 'classes'}"
+    if facts["kind"] == "regression":
+        outputs = f"predicts {counted(count, 'number')} per row"
     again = "" if held is None or context.info.rows != facts["rows"] else ", then learned from all rows"
     return (
-        f'learned "{context.name}": {facts["rows"]:,} rows, {len(context.classes)} {outputs}, '
+        f'learned "{context.name}": {facts["rows"]:,} rows, {outputs}, '
         f"{facts['batches']:,} batches in {facts['seconds']:.1f} s\n"
         f"{what}{verdict(context.info, len(context.classes)).figures} on {where}{again}\n"
         f"saved {context.params:,} parameters ({facts['bytes']:,} bytes) in {facts['model']}, "

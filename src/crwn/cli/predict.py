@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.learned import SEPARATOR
 from crwn.cli.options import AsJson, DataFile, ModelOrRun
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def command(
         return
     if out is None:
         for at, label in enumerate(predictions):
-            shown = SEPARATOR.join(map(str, label)) if kind == "multilabel" else label
+            shown = _cell(label) if kind == "multilabel" else label
             typer.echo(shown if files is None else f"{files[at]}\t{shown}")
     else:
         typer.echo(f"wrote {len(predictions):,} predictions to {out}")
@@ -86,13 +85,14 @@ def _scores(predictions: list[Any], y: list[Any], kind: str) -> dict[str, float]
     """The accuracy of predictions in percent (of all labels of a row, for multilabel), or R2 of a regression."""
     import numpy as np
 
+    from crwn.contexts.kinds import split_labels
     from crwn.learner.answers import r2
 
     if kind == "regression":
         return {"r2": round(r2(np.asarray(predictions, dtype=float), np.asarray(y, dtype=float)), 4)}
     if kind == "multilabel":
         found: list[Any] = [set(one) for one in predictions]
-        wanted: list[Any] = [set(filter(None, map(str.strip, str(label).split(SEPARATOR)))) for label in y]
+        wanted: list[Any] = [set(split_labels(label)) for label in y]
     else:
         found, wanted = predictions, y
     right = sum(bool(a == b) for a, b in zip(found, wanted, strict=True))
@@ -100,6 +100,9 @@ def _scores(predictions: list[Any], y: list[Any], kind: str) -> dict[str, float]
 
 
 def _cell(label: Any) -> Any:
+    """A prediction as text: the labels of a row as a column of a table has them."""
+    from crwn.contexts.kinds import SEPARATOR
+
     return SEPARATOR.join(map(str, label)) if isinstance(label, tuple | list) else label
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from crwn.contexts import ContextInfo
+from crwn.contexts.kinds import split_labels
 from crwn.data.inputs import label_array, plain_labels
 from crwn.errors import ConfigError, DataError
 from crwn.learner.predict import Labels, Outputs
@@ -105,6 +106,8 @@ def _label_tuples(y: Any, classes: Sequence[Hashable]) -> Sequence[Any]:
     array = y.detach().cpu().numpy() if isinstance(y, Tensor) else y
     if isinstance(array, np.ndarray) and array.ndim == 2 and array.dtype.kind in "biuf":
         return [tuple(label for label, has in zip(classes, row, strict=True) if has) for row in array]
+    if isinstance(array, np.ndarray) and array.ndim == 1 and array.dtype.kind != "O":
+        return [split_labels(text) for text in array]  # a column of a table
     return list(y)
 
 

@@ -21,7 +21,11 @@ def make_learn(service: Service, task: str, x: Array | Table, y: list[Hashable] 
     if (isinstance(x, Table) or x.ndim) and len(x) > limits.learn_rows:
         raise ServeError(413, "too_many_rows", f"{len(x):,} rows: send at most {limits.learn_rows:,}")
     recipe = choose_recipe(
-        learner.model, None, batches=options.batches, epochs=options.epochs, rows=len(x) if x.ndim else None
+        learner.model,
+        None,
+        batches=options.batches,
+        epochs=options.epochs,
+        rows=len(x) if getattr(x, "ndim", 1) else None,
     )
     resume, replace = options.resume, options.replace
     data: DataArgs = {
