@@ -30,6 +30,8 @@ COMMANDS = (
         "forget",
         "export",
         "import-context",
+        "backup",
+        "restore",
     ),
     *("atlas", "serve", "bench", "data/list", "data/fetch", "data/import"),
 )

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save
 
 from crwn.training.checkpoint import Checkpoint
 
@@ -75,3 +77,21 @@ def test_a_folder_that_is_gone_is_made_again(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "state" / "checkpoint.safetensors", "a")
     checkpoint.save(tensors, optimizer, 17)
     assert checkpoint.restore(tensors, optimizer) == 17
+
+
+def test_changed_tensors_are_noticed_and_old_files_without_a_checksum_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    tensors, optimizer = made()
+    Checkpoint(path, "a").save(tensors, optimizer, 17)
+    with safe_open(path, "pt") as file:
+        facts = dict(file.metadata())
+        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    path.write_bytes(save({name: torch.zeros_like(value) for name, value in state.items()}, facts))
+    with pytest.warns(UserWarning, match="is damaged: its task is trained from the start"):
+        assert Checkpoint(path, "a").restore(*made()) == 0
+    path.write_bytes(save(state, facts | {"step": "400"}))
+    with pytest.warns(UserWarning, match="is damaged"):
+        assert Checkpoint(path, "a").restore(*made()) == 0
+    del facts["checksum"]
+    path.write_bytes(save(state, facts))
+    assert Checkpoint(path, "a").restore(*made()) == 17

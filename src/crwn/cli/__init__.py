@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from crwn import __version__
 from crwn.cli import (
     atlas,
+    backup,
     bench,
     compare,
     data,
@@ -26,6 +27,7 @@ from crwn.cli import (
     predict,
     report,
     reproduce,
+    restore,
     run,
     search,
     serve,
@@ -58,6 +60,7 @@ app = typer.Typer(
 # In the order of `crwn --help`; a command has the name of its file.
 for _file in (
     *(demo, run, compare, search, reproduce, report, learn, predict, tasks, forget, export, import_context),
+    *(backup, restore),
     *(atlas, serve, bench),
 ):
     app.command(_file.__name__.rpartition(".")[2].replace("_", "-"), epilog=_file.EPILOG)(_file.command)

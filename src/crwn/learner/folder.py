@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from crwn._utils import write_whole
-from crwn.contexts import Store
+from crwn.contexts import Context, Store
 from crwn.contexts.bank import Bank, open_bank
 from crwn.errors import DataError, ModelError
 from crwn.models import build, fingerprint, network_of
@@ -179,13 +179,27 @@ def check_bank(folder: Path) -> None:
 
 
 def write_folder(folder: Path, model: nn.Module, bank: Bank, made_by: str, forgotten: Collection[str]) -> None:
-    """Write a model folder with all contexts of a bank, and drop the forgotten tasks that are in it."""
-    write_description(folder, model)
+    """Write a model folder with all contexts of a bank, and drop the forgotten tasks that are in it: all or nothing.
+
+    The contexts are one transaction, and a new folder gets its description last: killed at any moment, it has what it
+    had before, or cannot be loaded until it is saved again.
+    """
+    if (folder / DESCRIPTION).exists():
+        check_description(folder, model)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ModelError(f"cannot write model folder {folder}: {error.strerror or error}") from None
     with open_bank(folder / BANK, store=bank.store, model=made_by) as target:
-        copy_contexts(bank, target, replace=True)
-        for name in set(forgotten) - set(bank.names()):
-            if name in target:
-                target.delete(name)
+        dropped = [name for name in set(forgotten) - set(bank.names()) if name in target]
+        target.put_many(_all_contexts(bank), replace=True, delete=dropped)
+    write_description(folder, model)
+
+
+def _all_contexts(bank: Bank) -> Iterator[Context]:
+    names = bank.names()
+    for at in range(0, len(names), AT_ONCE):
+        yield from bank.get_many(names[at : at + AT_ONCE])
 
 
 def copy_contexts(source: Bank, target: Bank, *, replace: bool = False) -> None:

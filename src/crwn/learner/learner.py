@@ -6,7 +6,7 @@ import contextlib
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, NoReturn, Unpack, overload
 
 import numpy.typing as npt
 import torch
@@ -289,6 +289,9 @@ class Learner(ExactLearning, Closing):
     def close(self) -> None:
         """Close the bank; on disk it is then as small as it can be."""
         self.bank.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise ConfigError("a learner cannot be pickled: learner.save(path), then crwn.Learner.load(path) there")
 
     def __repr__(self) -> str:
         where = self.folder or "memory"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
+import warnings
 from pathlib import Path
 
 import torch
@@ -37,7 +39,8 @@ class Checkpoint:
             for key, value in entries.items():
                 state[f"optimizer/{position}/{key}"] = torch.as_tensor(value).cpu().contiguous()
         self.path.parent.mkdir(parents=True, exist_ok=True)  # an empty folder may be lost in a copy of the run
-        write_whole(self.path, save(state, metadata={"identity": self.identity, "step": str(step)}))
+        facts = {"identity": self.identity, "step": str(step), "checksum": _checksum(state, step)}
+        write_whole(self.path, save(state, metadata=facts))
         self._last = time.monotonic()
 
     def restore(self, tensors: dict[str, Tensor], optimizer: torch.optim.Optimizer) -> int:
@@ -52,6 +55,10 @@ class Checkpoint:
                     return 0
                 state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError):
+            return 0
+        # Files of earlier versions have no checksum.
+        if metadata.get("checksum", expected := _checksum(state, int(metadata["step"]))) != expected:
+            warnings.warn(f"{self.path} is damaged: its task is trained from the start", stacklevel=2)
             return 0
         with torch.no_grad():
             for name, value in tensors.items():
@@ -70,3 +77,13 @@ class Checkpoint:
     def clear(self) -> None:
         """Delete the file: the task is trained and stored elsewhere."""
         self.path.unlink(missing_ok=True)
+
+
+def _checksum(state: dict[str, Tensor], step: int) -> str:
+    """SHA-256 of all tensors with their names, dtypes and shapes, and of the step."""
+    digest = hashlib.sha256(str(step).encode())
+    for name in sorted(state):
+        value = state[name]
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -16,18 +16,18 @@ from crwn.contexts.bank.sqlite import BankFile, State
 from crwn.errors import BankError
 
 # Outer joins: a context whose payload is missing is damaged, not unknown.
-_ONE = (
+ONE = (
     "SELECT c.name, c.checksum, p.data, c.version FROM crwn_contexts c "
     "LEFT JOIN crwn_payloads p ON p.sequence = c.sequence WHERE c.name = ?"
 )
 # One statement for any number of names; the cross join makes SQLite look up each name in the index.
-_MANY = (
-    "SELECT c.name, c.checksum, p.data FROM json_each(?) wanted CROSS JOIN crwn_contexts c ON c.name = wanted.value "
+MANY = (
+    "SELECT c.name, c.checksum, p.data FROM json_each(?) asked CROSS JOIN crwn_contexts c ON c.name = asked.value "
     "LEFT JOIN crwn_payloads p ON p.sequence = c.sequence"
 )
-_PUT_DATA = "INSERT INTO crwn_payloads (sequence, data) VALUES (?, ?)"
+PUT_DATA = "INSERT INTO crwn_payloads (sequence, data) VALUES (?, ?)"
 _LISTED = ("sequence", "name", "version", "created", "numbers", "bytes", "classes", "info", "checksum")
-_PUT_CONTEXT = f"INSERT INTO crwn_contexts ({', '.join(_LISTED)}) VALUES ({', '.join('?' * len(_LISTED))})"
+PUT_CONTEXT = f"INSERT INTO crwn_contexts ({', '.join(_LISTED)}) VALUES ({', '.join('?' * len(_LISTED))})"
 _TRIES = 50
 
 # Connections of a parent process: closing them in a forked child would change the parent's files.
@@ -43,12 +43,12 @@ class DirectReads:
 
     def one(self, name: str) -> Any:
         """Name, checksum, payload and version of a task, or None."""
-        rows = self._fetch(_ONE, (name,))
+        rows = self._fetch(ONE, (name,))
         return rows[0] if rows else None
 
     def many(self, names: Sequence[str]) -> list[Any]:
         """Name, checksum and payload of each of these tasks that is there."""
-        return self._fetch(_MANY, (json.dumps(names),))
+        return self._fetch(MANY, (wanted(names),))
 
     def close(self) -> None:
         while self._idle:
@@ -87,7 +87,19 @@ class DirectReads:
         return taken
 
 
+def wanted(names: Sequence[str]) -> str:
+    """The value that MANY takes for these names."""
+    return json.dumps(names)
+
+
 def insert_rows(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
     """Insert contexts with their payloads into an SQLite bank."""
-    connection.exec_driver_sql(_PUT_DATA, [(row["sequence"], row["data"]) for row in rows])
-    connection.exec_driver_sql(_PUT_CONTEXT, [tuple([row[column] for column in _LISTED]) for row in rows])
+    payloads, listed = values_of(rows)
+    connection.exec_driver_sql(PUT_DATA, payloads)
+    connection.exec_driver_sql(PUT_CONTEXT, listed)
+
+
+def values_of(rows: Sequence[dict[str, Any]]) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """The values that PUT_DATA and PUT_CONTEXT take for these rows."""
+    payloads = [(row["sequence"], row["data"]) for row in rows]
+    return payloads, [tuple([row[column] for column in _LISTED]) for row in rows]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
 
@@ -58,8 +58,8 @@ class Bank(Protocol):
     def put(self, context: Context, *, replace: bool = False) -> int:
         """Store a context and return its version. TaskExistsError if the name exists and `replace` is False."""
 
-    def put_many(self, contexts: Iterable[Context], *, replace: bool = False) -> None:
-        """Store all of these or, if one is refused, none."""
+    def put_many(self, contexts: Iterable[Context], *, replace: bool = False, delete: Collection[str] = ()) -> None:
+        """Store all of these and delete the tasks of `delete` or, if one is refused, do nothing."""
 
     def get(self, name: str, version: int | None = None) -> Context:
         """The context of this task; TaskError, with similar names, if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from crwn._utils import Closing
@@ -50,7 +50,7 @@ class MemoryBank(Closing):
             self._check(context, replace)
             return self._keep(context, data)
 
-    def put_many(self, contexts: Iterable[Context], *, replace: bool = False) -> None:
+    def put_many(self, contexts: Iterable[Context], *, replace: bool = False, delete: Collection[str] = ()) -> None:
         new = [(context, context.to_bytes(self.store)) for context in contexts]
         with self._lock:
             seen: set[str] = set()
@@ -59,6 +59,10 @@ class MemoryBank(Closing):
                 if not replace:
                     check_free([context.name], seen)
                 seen.add(context.name)
+            for name in delete:
+                self._find(name)
+            for name in delete:
+                self.delete(name)
             for context, data in new:
                 self._keep(context, data)
 

@@ -1,0 +1,143 @@
+"""Backups: one file of a model folder that is in use, and the folder made again from it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crwn import Learner, NeuroModNet
+from crwn.contexts import Context
+from crwn.contexts.bank import Bank, open_bank
+from crwn.errors import BankError, ConfigError, CRWNError, ModelError
+from crwn.learner import folder as model_folder
+from crwn.learner.backup import back_up, restore
+
+X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    with Learner(NeuroModNet(4, (8,), 2, seed=0), bank=tmp_path / "a.crwn") as learner:
+        learner.learn("first", X, X[:, 0] > 0, batches=2, progress=False)
+    return tmp_path / "a.crwn"
+
+
+def test_a_folder_in_use_is_backed_up_and_restored(folder: Path, tmp_path: Path) -> None:
+    with Learner.load(folder) as learner:
+        learner.learn("second", X, X[:, 1] > 0, batches=2, progress=False)
+        assert (folder / "bank.sqlite-wal").stat().st_size  # the task is in the log only
+        assert back_up(folder, tmp_path / "b.backup")["tasks"] == 2
+        learner.learn("third", X, X[:, 2] > 0, batches=2, progress=False)
+        expected = learner.predict_proba(X, task="second")
+        shutil.copy(folder / "bank.sqlite-wal", tmp_path / "log")
+    shutil.copy(tmp_path / "log", folder / "bank.sqlite-wal")  # left over, as after a power cut
+    with pytest.raises(ModelError, match=r"exists: choose another name, or --replace"):
+        restore(tmp_path / "b.backup", folder)
+    assert restore(tmp_path / "b.backup", folder, replace=True) == {"tasks": 2}
+    with Learner.load(folder) as learner:
+        assert learner.tasks == ["first", "second"]
+        assert learner.bank.verify() == []
+        np.testing.assert_array_equal(learner.predict_proba(X, task="second"), expected)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["a.crwn", "b.backup", "log"]
+
+
+def test_an_open_learner_notices_a_restored_folder(folder: Path, tmp_path: Path) -> None:
+    back_up(folder, tmp_path / "b.backup")
+    with Learner.load(folder) as learner:
+        restore(tmp_path / "b.backup", folder, replace=True)
+        with pytest.raises(BankError, match="was replaced by another file while it was open"):
+            learner.forget("first")
+
+
+def test_damaged_backups_and_banks_are_refused_and_nothing_is_left(folder: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "b.backup"
+    back_up(folder, backup)
+    data = backup.read_bytes()
+    here = sorted(tmp_path.iterdir())
+    for at in range(0, len(data), len(data) // 40):
+        backup.write_bytes(data[:at] + bytes([data[at] ^ 255]) + data[at + 1 :])
+        with contextlib.suppress(CRWNError):
+            restore(backup, tmp_path / "new.crwn")
+            with Learner.load(tmp_path / "new.crwn") as learner:  # a byte that no reader of zip files looks at
+                assert learner.bank.verify() == []
+            shutil.rmtree(tmp_path / "new.crwn")
+        assert sorted(tmp_path.iterdir()) == here
+    for wrong in (b"", b"x" * 100, data[: len(data) // 2]):
+        backup.write_bytes(wrong)
+        with pytest.raises(ModelError, match=r"is damaged or no backup of crwn .*: use another backup"):
+            restore(backup, tmp_path / "new.crwn")
+    with zipfile.ZipFile(backup, "w") as archive:
+        archive.writestr("../evil", "x")
+        archive.writestr("backup.json", json.dumps({"format": 1, "files": {"../evil": "0"}}))
+    with pytest.raises(ModelError, match="use another backup"):
+        restore(backup, tmp_path / "new.crwn")
+    with pytest.raises(ModelError, match="there is no backup"):
+        restore(tmp_path / "none", tmp_path / "new.crwn")
+    whole = (folder / "bank.sqlite").read_bytes()
+    with open_bank(folder / "bank.sqlite") as bank:
+        values = bank.get("first").tensors["layers.0.v"].numpy().tobytes()
+    (folder / "bank.sqlite").write_bytes(whole.replace(values, bytes(len(values)), 1))
+    with pytest.raises(BankError, match=r"1 tasks of .* are damaged, nothing is written"):
+        back_up(folder, tmp_path / "c.backup")
+    assert sorted(tmp_path.iterdir()) == here
+
+
+def test_commands(folder: Path, tmp_path: Path) -> None:
+    program = [sys.executable, "-m", "crwn"]
+    backup, new = str(tmp_path / "b.backup"), str(tmp_path / "new.crwn")
+    done = subprocess.run([*program, "backup", str(folder), backup], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("backed up 1 task of ")
+    done = subprocess.run([*program, "restore", backup, new, "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["tasks"] == 1
+
+
+class Interrupted(Exception):
+    """Stands for a kill in the middle of a save."""
+
+
+def test_a_save_that_is_interrupted_changes_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_folder, "AT_ONCE", 2)
+
+    def half(bank: Bank) -> Iterator[Context]:
+        for number, context in enumerate(bank.get_many(bank.names())):
+            if number == 3:
+                raise Interrupted
+            yield context
+
+    learner = Learner(NeuroModNet(4, (8,), 2, seed=0))
+    learner.learn_many({f"new {at}": (X, X[:, at % 4] > 0) for at in range(6)}, batches=2, progress=False)
+    learner.learn("first", X, X[:, 3] > 0, batches=2, progress=False)
+    learner.forget("first")
+    whole = model_folder._all_contexts
+    with monkeypatch.context() as broken:
+        broken.setattr(model_folder, "_all_contexts", half)
+        for target in (folder, tmp_path / "b.crwn"):
+            with pytest.raises(Interrupted):
+                learner.save(target)
+    with Learner.load(folder) as before:
+        assert before.tasks == ["first"]
+    with pytest.raises(CRWNError, match=r"it has no model\.json"):
+        Learner.load(tmp_path / "b.crwn")
+    assert model_folder._all_contexts is whole
+    for target in (folder, tmp_path / "b.crwn"):
+        learner.save(target)
+        with Learner.load(target) as after:
+            assert after.tasks == learner.tasks
+
+
+def test_pickling_a_learner_says_what_to_do() -> None:
+    learner = Learner(NeuroModNet(4, (8,), 2, seed=0))
+    with pytest.raises(ConfigError, match=r"learner.save\(path\), then crwn.Learner.load\(path\)"):
+        pickle.dumps(learner)
