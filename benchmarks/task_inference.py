@@ -29,7 +29,7 @@ from crwn.contexts import Context
 from crwn.errors import ConfigError
 from crwn.experiments.reopen import relearned
 from crwn.layers.weights import named_generator
-from crwn.learner.task_inference import none_fits
+from crwn.learner.ranking import none_fits
 from crwn.methods.supsup import SuperposedMasks, SupSup
 from crwn.scenarios import Scenario, Task
 

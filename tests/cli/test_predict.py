@@ -103,3 +103,28 @@ def test_photos_without_classes_are_predicted_by_file_name(crwn: Crwn, tmp_path:
     assert (tmp_path / "p.csv").read_text().splitlines()[1].startswith("00.jpg,dark,")
     said = crwn("learn", tmp_path / "q.crwn", "light", tmp_path / "new", fails=True)
     assert "has no labels" in said
+
+
+def test_a_converted_module_is_learned_and_asked(
+    crwn: Crwn, files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "ownnet.py").write_text(
+        "import crwn\nfrom torch import nn\n\n\n"
+        "def make():\n"
+        "    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10))\n"
+        "    module = crwn.neuromodulate(module, seed=0)\n"
+        "    module.classes = 10\n    return module\n"
+    )
+    words = ("--module", "ownnet:make")
+    crwn("learn", "own.crwn", "up", files / "up.npz", *words, "--batches", 60)
+    assert crwn("predict", "own.crwn", files / "test.npz", *words, "--json")["accuracy"] > 70
+    assert "or use --module" in crwn("predict", "own.crwn", files / "test.npz", fails=True)
+    for place, said in (
+        ("ownnet", "write PACKAGE:FUNCTION"),
+        ("nowhere_to_find:make", "cannot be imported"),
+        ("ownnet:nothing", "has no function nothing"),
+        ("os:getcwd", "returned str, not an nn.Module"),
+        ("os:kill", "kill() failed"),
+    ):
+        assert said in crwn("predict", "own.crwn", files / "test.npz", "--module", place, fails=True)

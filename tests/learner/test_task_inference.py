@@ -15,7 +15,8 @@ from crwn.contexts import Context
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.learner import Learner
-from crwn.learner.task_inference import METHODS, Method, fit_of, none_fits, normalised_entropy
+from crwn.learner.ranking import none_fits
+from crwn.learner.task_inference import METHODS, Method, fit_of, normalised_entropy
 from digit_rows import Array, Data
 
 PERMUTATIONS = 20
@@ -147,3 +148,19 @@ def test_fit_is_a_chance_and_falls(entropy: float, rows: int, mean: float, std: 
 @pytest.mark.parametrize("own", [None, {}, "x", {"mean": "a", "std": 1, "rows": 1}, {"mean": 2, "std": 1, "rows": 1}])
 def test_fit_is_unknown_without_facts(own: object) -> None:
     assert fit_of(0.5, 4, own) is None
+
+
+def test_rankings_are_sorted_by_the_score_they_show_and_can_be_none_of_these(digits: Data) -> None:
+    x, y = digits
+    learner = Learner(crwn.NeuroModNet(64, (128,), 10, seed=0))
+    turned = {f"t{at}": (np.rot90(x.reshape(-1, 8, 8), at, axes=(1, 2)).reshape(-1, 64), y) for at in range(4)}
+    learner.learn_many(turned, batches=60, progress=False)
+    found = learner.infer_task(turned["t2"][0][:32])
+    assert found[0].task == "t2"
+    assert found.none_of_these is False
+    scores = [one.score for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert 0.5 < scores[0] <= 1
+    noise = learner.infer_task(np.random.default_rng(0).uniform(0, 16, size=(32, 64)))
+    assert noise.none_of_these is True
+    assert all(one.score < 0.1 for one in noise if one.strange)

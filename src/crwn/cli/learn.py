@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crwn.cli.learned import HowToLearn, is_table, learned_facts, learned_text, learned_warnings
-from crwn.cli.options import AsJson, DataFile, ModelFolder, TaskName, counted
+from crwn.cli.module import build_module
+from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted
 from crwn.cli.rows import AsText, FileToLearn, Ignore, ImageSize, Label
 from crwn.errors import ConfigError, CRWNError
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from crwn.learner import Learner
 
 EPILOG = "Example: crwn learn digits.crwn upright upright.npz --batches 500"
@@ -105,6 +108,7 @@ def command(
     ignore: Ignore = None,
     text: AsText = None,
     image_size: ImageSize = None,
+    module: Module = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn a task from a data file; a model folder that does not exist is made, sized for the data."""
@@ -115,14 +119,17 @@ def command(
     given = FileToLearn(data, label=label, ignore=ignore or (), text=text or (), size=image_size)
     wanted = {"model": kind, "hidden": hidden, "size": learned, "weights": weights, "seed": seed, "classes": classes}
     wanted = {option: value for option, value in wanted.items() if value is not None}
+    custom = build_module(module)
+    if custom is not None and wanted:
+        raise ConfigError(f"--module makes the network: leave out --{next(iter(wanted))}")
     how = HowToLearn(regression, multilabel, class_weight, validation)
     length: dict[str, Any] = {"recipe": recipe.value, "batches": batches, "epochs": epochs}
     if not (model / "model.json").exists() and not resume:
         if start not in (None, "nearest"):
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
         x, y, about = given.rows()
-        _make(model, task, x, y, how.options(x, about), wanted, about, length)
-    with _open(model, wanted) as learner:
+        _make(model, task, x, y, how.options(x, about), wanted, about, length, custom)
+    with _open(model, wanted, custom) as learner:
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
         x, y, about = given.rows(learner, task if resume else None)
@@ -154,6 +161,7 @@ def _make(
     wanted: dict[str, Any],
     about: Mapping[str, Any],
     length: dict[str, Any],
+    custom: nn.Module | None,
 ) -> None:
     """Make a model folder sized for the data, after checking that the data can be learned with it."""
     from crwn.learner import Learner
@@ -163,13 +171,15 @@ def _make(
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"{folder} exists but is not a model folder: choose another path")
     outputs = len(make_targets(task, y, options["kind"] or "classification").labels)
-    network = _network(tuple(x[0].shape), outputs, wanted, rows=len(x), table=is_table(x, about))
+    network = custom or _network(
+        tuple(x[0].shape), outputs, wanted, rows=len(x), table=is_table(x, about), best=length["recipe"] == "best"
+    )
     choose_recipe(network, **length)
     Learner(network).prepare(task, x, y, info=about, **options)
     Learner(network, bank=folder).close()
 
 
-def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
+def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None) -> Learner:
     """Open the learner of an existing folder; raise ConfigError for options that contradict how it was made."""
     from crwn.learner import Learner
     from crwn.learner.folder import read_description
@@ -190,13 +200,17 @@ def _open(folder: Path, wanted: dict[str, Any]) -> Learner:
                     else "it has no tasks yet: delete the folder to make another"
                 )
             raise ConfigError(f"{folder} was made with --{option} {there}, not {value}: {hint}")
-    return Learner.load(folder)
+    return Learner.load(folder, model=custom)
 
 
-def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any], *, rows: int, table: bool) -> Any:
-    """A network for rows of this shape; flynet has frozen filters where they are images and no width is given."""
+def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any], *, rows: int, table: bool, best: bool) -> Any:
+    """A network for rows of this shape; flynet has frozen filters where they are images and no width is given.
+
+    Args:
+        best: the structure of `recipe="best"`, as in `crwn run --set recipe=best`; the paper's otherwise.
+    """
     from crwn.learner.tables import table_network
-    from crwn.models import FlyNet, ImageFlyNet, NeuroModNet
+    from crwn.models import FlyNet, ImageFlyNet, NeuroModNet, best_structure
 
     classes, seed, features = wanted.get("classes", max(10, found)), wanted.get("seed", 0), math.prod(shape)
     images = len(shape) > 1 and "hidden" not in wanted
@@ -216,6 +230,6 @@ def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any], *, rows
             given["weights"] = str(wanted["weights"])
         return table_network(features, classes, rows=rows, seed=seed, **given)
     width = wanted.get("hidden", 4096)
-    return NeuroModNet(
-        features, (width, width), classes, seed=seed, weights=str(wanted.get("weights", WeightKind.hadamard))
-    )
+    structure: dict[str, Any] = {**best_structure(features)} if best else {"weights": "gaussian", "norm": "none"}
+    structure |= {"weights": str(wanted["weights"])} if "weights" in wanted else {}
+    return NeuroModNet(features, (width, width), classes, seed=seed, **structure)

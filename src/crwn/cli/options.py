@@ -25,6 +25,14 @@ DataFile = Annotated[
         help="`.npz` with x and y; a CSV with a `label` column; a folder or zip of images, one folder per class.",
     ),
 ]
+Module = Annotated[
+    str | None,
+    typer.Option(
+        "--module",
+        metavar="PACKAGE:FUNCTION",
+        help="Function that returns the module converted by `crwn.neuromodulate` that the folder belongs to.",
+    ),
+]
 Address = Annotated[
     str | None,
     typer.Option(help="Address of a running Ray cluster, like host:6379; by default one is started on this machine."),

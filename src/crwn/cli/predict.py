@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson, DataFile, ModelOrRun
+from crwn.cli.module import build_module
+from crwn.cli.options import AsJson, DataFile, ModelOrRun, Module
 
 if TYPE_CHECKING:
     from crwn.data import DataFile as Given
@@ -29,6 +30,7 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Write a CSV: file or line of each row, prediction and its probability."),
     ] = None,
+    module: Module = None,
     as_json: AsJson = False,
 ) -> None:
     """Predict the labels of a file's rows, one line per row; the accuracy too where the file has labels.
@@ -39,7 +41,7 @@ def command(
     from crwn.data import progress_bar, read_file
     from crwn.learner import Learner
 
-    with Learner.load(model) as learner, progress_bar() as progress:
+    with Learner.load(model, model=build_module(module)) as learner, progress_bar() as progress:
         given = read_file(data, progress=progress)
         ranked = None
         names = learner.bank.names(limit=2)
@@ -60,6 +62,7 @@ def command(
         facts["files"] = files
     if ranked is not None:
         facts["inferred"] = [{"task": one.task, "score": round(one.score, 4)} for one in ranked[:5]]
+        facts["none_of_these"] = ranked.none_of_these
     if y is not None:
         facts |= _scores(predictions, y, kind)
     if out is not None:
@@ -74,6 +77,8 @@ def command(
             typer.echo(shown if files is None else f"{files[at]}\t{shown}")
     else:
         typer.echo(f"wrote {len(predictions):,} predictions to {out}")
+    if ranked is not None and ranked.none_of_these:
+        typer.echo("note: these rows are unlike those that any of the tasks learned from", err=True)
     if ranked is not None:
         typer.echo(f'inferred task: "{task}" (score {ranked[0].score:.3f})', err=True)
     if y is not None:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import ModelOrRun
+from crwn.cli.module import build_module
+from crwn.cli.options import ModelOrRun, Module, counted
 from crwn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def command(
             help="Bank of contexts instead of the folder's own, such as postgresql://user@host/database.",
         ),
     ] = None,
+    module: Module = None,
 ) -> None:
     """Serve a model over HTTP: predict, infer tasks, learn tasks and exchange contexts; the web page is at /."""
     try:
@@ -66,18 +68,18 @@ def command(
     token = read_token(token_file) if token_file is not None else token or None
     Access(token, read_only).check_host(host)
     settings: dict[str, Any] = {"host": host, "token": token, "read_only": read_only, "hosts": allow_host or []}
-    with _open(model, bank, resident) as learner:
-        serving = f"{len(learner.bank):,} tasks of {model}"
+    with _open(model, bank, resident, module) as learner:
+        serving = f"{counted(len(learner.bank), 'task')} of {model}"
         serve(learner, port=port, ready=lambda address: _ready(serving, address), **settings)
 
 
-def _open(model: Path, bank: str | None, resident: int) -> Learner:
+def _open(model: Path, bank: str | None, resident: int, module: str | None) -> Learner:
     from crwn.learner import Learner
     from crwn.learner.folder import find_folder, read_model
 
     if bank is None:
-        return Learner.load(model, resident=resident)
-    return Learner(read_model(find_folder(model)), bank=bank, resident=resident)
+        return Learner.load(model, resident=resident, model=build_module(module))
+    return Learner(read_model(find_folder(model), build_module(module)), bank=bank, resident=resident)
 
 
 def _ready(what: str, address: str) -> None:

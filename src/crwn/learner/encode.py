@@ -17,7 +17,7 @@ from crwn.data.inputs import rows_of
 from crwn.data.tables import Table, TableEncoding, is_frame, labels_of, learn_encoding, table_of
 from crwn.data.tables.columns import NumberColumn
 from crwn.errors import DataError
-from crwn.learner.task_inference import TaskScore
+from crwn.learner.ranking import TaskScore
 
 Encodable = Table | ImageFiles
 Rank = Callable[[Array, Sequence[str]], list[TaskScore]]
@@ -143,7 +143,7 @@ def rank_encodable(
     ranked = [rank(encode_for(x, infos[names[0]], shape), names) for names in fitting]
     if len(ranked) == 1:
         return ranked[0]
-    return sorted((one for part in ranked for one in part), key=lambda one: (one.strange, -one.score))
+    return sorted((one for part in ranked for one in part), key=lambda one: -one.score)
 
 
 def _fits(x: Encodable, info: ContextInfo) -> bool:

@@ -102,7 +102,9 @@ def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
     record = read_description(folder)
     if model is None:
         if record.get("kind") == "own":
-            raise ModelError(f"{folder} belongs to a custom module: build the same module and pass it as model=")
+            raise ModelError(
+                f"{folder} belongs to a custom module: build the same module and pass it as model=, or use --module"
+            )
         try:
             model = build(record)
         except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:

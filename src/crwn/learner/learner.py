@@ -27,9 +27,10 @@ from crwn.learner.exact_args import ExactArgs, split_options
 from crwn.learner.fit import choose_recipe, group_tasks
 from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
+from crwn.learner.ranking import Ranking
 from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.statistics_store import StatisticsStore
-from crwn.learner.task_inference import Method, TaskScore
+from crwn.learner.task_inference import Method
 from crwn.learner.trainer import Trainer, TrainingArgs
 from crwn.models import fingerprint
 from crwn.models.convert.checks import check_dtype
@@ -219,17 +220,17 @@ class Learner(ExactLearning, Closing):
 
     def infer_task(
         self, x: Any, *, tasks: Sequence[str] | None = None, method: Method = "auto", keep: int = 24
-    ) -> list[TaskScore]:
-        """Tasks ranked by how well they fit these rows as a group, best first, each with a score in 0..1.
+    ) -> Ranking:
+        """Tasks ranked by their score for these rows as a group, best first; its `none_of_these` is whether none fits.
 
-        The score is one minus the mean output entropy divided by the log of the task's class count. "exhaustive"
+        Scores are by the certainty of a task's outputs and the similarity to its training rows. "exhaustive"
         evaluates every context, "sketch" the `keep` tasks whose training rows are most similar to these, "one-shot" the
         `keep` tasks with the largest gradients in a mixture of all contexts; "auto" is exhaustive for few tasks and
         uses sketches for many. Other predictions come in between.
         """
         rows = given_rows(x, self.input_shape)
         names = None if tasks is None else list(tasks)
-        return self._predictor.infer_task(rows, names, method=method, keep=keep)
+        return Ranking(self._predictor.infer_task(rows, names, method=method, keep=keep))
 
     def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
         """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed).

@@ -18,8 +18,9 @@ from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
+from crwn.learner.ranking import TaskScore
 from crwn.learner.sketch_index import SketchIndex
-from crwn.learner.task_inference import FEW, Method, TaskScore, check_question, infer_task, rank_tasks
+from crwn.learner.task_inference import FEW, Method, check_question, infer_task, rank_tasks
 from crwn.models import network_of
 from crwn.models.functional import mixed_logits
 from crwn.training.evaluation import predict_logits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -16,6 +16,7 @@ from crwn.contexts.sketch import distances, how_far, likely, usual
 from crwn.data.dataset import Rows
 from crwn.data.standardize import NO_SCALING, stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
+from crwn.learner.ranking import TaskScore, ranking_score
 from crwn.models.tied import functional_call_tied
 from crwn.models.vectorize import stacked
 from crwn.training.features import encoded_stack
@@ -27,8 +28,6 @@ METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
 FEW = 64
 # New rows of a task differ a little from its training rows: this share of their deviation is tolerated.
 TOLERANCE = 0.25
-# Below this fit the rows count as those of no task; rows of the task fall below it in about one group of fifty.
-STRANGER = 0.02
 # Cost of rows at the usual distance from the training rows in the ranking, in units of normalized entropy.
 UNLIKE = 0.1
 
@@ -60,30 +59,6 @@ def task_entropies(model: nn.Module, tensors: Mapping[str, Tensor], x: Tensor, c
 
     logits: Tensor = stacked(one)(dict(tensors), x)
     return normalised_entropy(logits.float(), torch.tensor(list(classes)))
-
-
-class TaskScore(NamedTuple):
-    """A task and how well it fits.
-
-    `score` is one minus the normalised entropy, in 0..1. `fit` is how usual such a score and such rows are for the
-    task, the less usual of the two: near 0 for rows of another kind; None for a context without these statistics.
-    """
-
-    task: str
-    score: float
-    fit: float | None = None
-
-    @property
-    def strange(self) -> bool:
-        """Whether these rows are unlike the training rows of the task."""
-        return self.fit is not None and self.fit < STRANGER
-
-
-def none_fits(ranking: Sequence[TaskScore]) -> bool | None:
-    """Whether none of the tasks fits: these rows are unusual even for the best one. None when not known."""
-    if not ranking or ranking[0].fit is None:
-        return None
-    return ranking[0].strange
 
 
 def own_entropy(logits: Tensor) -> dict[str, float]:
@@ -124,16 +99,17 @@ def rank_tasks(
     *,
     chunk: int = 64,
     busy: AbstractContextManager[object] = _NOBODY,
+    likelier: Sequence[str] | None = None,
 ) -> list[TaskScore]:
     """All these classification tasks with their scores for the rows as a group, best first.
 
     `busy` is entered for one stack at a time, so that other predictions come in between. The order is that of the
     entropies, to which the distance of the rows from the training rows is added where there is a sketch. Tasks for
-    which the rows are strange come after all others.
+    which the rows are strange come after all others, and before those the tasks that are not among `likelier`.
     """
     x = rows.inputs(slice(None))
     found: list[TaskScore] = []
-    costs: dict[str, float] = {}
+    chosen = set(names if likelier is None else likelier)
     size = max(1, min(chunk, resident.capacity, _affordable(x)))
     for at in range(0, len(names), size):
         some = list(names[at : at + size])
@@ -154,12 +130,13 @@ def rank_tasks(
             if facts[name].info.kind != "classification":  # its outputs cannot be compared
                 continue
             fits = (fit_of(value, len(x), facts[name].info.own_entropy), usual(away, len(x), sketch))
-            found.append(TaskScore(name, 1.0 - value, min((fit for fit in fits if fit is not None), default=None)))
-            costs[name] = value + UNLIKE * how_far(away, len(x), sketch)
+            one = TaskScore(name, 0.0, min((fit for fit in fits if fit is not None), default=None), 1.0 - value)
+            cost = value + UNLIKE * how_far(away, len(x), sketch)
+            found.append(one._replace(score=ranking_score(cost, strange=one.strange, likely=name in chosen)))
     if not found:
         raise TaskError(f'task inference is for classification: "{names[0]}" is of another kind; give task=')
     # Rows unlike the training rows count less, however low their entropy.
-    return sorted(found, key=lambda one: (one.strange, costs[one.task]))
+    return sorted(found, key=lambda one: -one.score)
 
 
 def _row_scalings(rows: Rows, facts: Sequence[Facts]) -> Tensor:
@@ -316,7 +293,5 @@ def infer_task(
     everything = method == "auto" and len(names) <= FEW
     keep = max(3, len(names) // 4) if everything else keep
     chosen = choose_by_sketch(resident, names, rows, keep=keep)
-    ranking = rank_tasks(model, resident, names if everything else chosen, rows, busy=busy)
     # Entropy can be low for rows unlike the training rows: tasks with similar training rows come first.
-    first = set(chosen)
-    return sorted(ranking, key=lambda one: (one.strange, one.task not in first))
+    return rank_tasks(model, resident, names if everything else chosen, rows, busy=busy, likelier=chosen)

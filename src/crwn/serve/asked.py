@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope
 
 from crwn.data.inputs import shaped
 from crwn.errors import DataError
-from crwn.learner.task_inference import TaskScore
+from crwn.learner.ranking import TaskScore
 from crwn.serve import body
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError, describe_invalid

@@ -10,7 +10,7 @@ import torch
 
 from crwn.data.inputs import rows_of
 from crwn.learner import Learner
-from crwn.learner.task_inference import TaskScore
+from crwn.learner.ranking import TaskScore
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
 from crwn.serve.limits import Limits

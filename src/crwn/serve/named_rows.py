@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from crwn.data.tables import Table, table_of_objects
 from crwn.errors import DataError
 from crwn.learner.encode import encode_for_tasks
-from crwn.learner.task_inference import TaskScore
+from crwn.learner.ranking import TaskScore
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
 from crwn.serve.service import Service

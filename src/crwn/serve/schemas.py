@@ -135,7 +135,7 @@ class Predictions(BaseModel):
 
 class RankedTask(BaseModel):
     task: str
-    score: float = Field(description="one minus the normalised output entropy, 0..1")
+    score: float = Field(description="what tasks are ranked by, 0..1; under 0.1 where the rows are strange to the task")
     fit: float | None = Field(description="how typical the rows are of the task's own, 0..1; null when unknown")
 
 

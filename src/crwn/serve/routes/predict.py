@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from starlette.types import Receive, Scope
 
 from crwn.learner.answers import answer, row_probabilities
-from crwn.learner.task_inference import TaskScore, none_fits
+from crwn.learner.ranking import TaskScore, none_fits
 from crwn.serve import body
 from crwn.serve.asked import Asked, read_question
 from crwn.serve.batcher import Outputs
