@@ -40,7 +40,7 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
     sizes = QUICK if quick else FULL
     figures = []
     for name, width in (("fc256", sizes.small), ("fc4096", sizes.wide)):
-        model = NeuroModNet(sizes.features, (width,) * 2, sizes.classes, seed=seed)
+        model = NeuroModNet(sizes.features, (width,) * 2, sizes.classes, seed=seed, constant=False)
         context = Context("task", context_tensors(model), tuple(range(sizes.classes)), "bench")
         network = 4 * (sizes.features * sizes.small + sizes.small**2 + sizes.small * sizes.classes)
         for store in ("float32", "int8"):
@@ -48,8 +48,10 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
             what = f"bytes of one trained FC{sizes.small} network over those of a task's context, FC{width} as {store}"
             figures.append(_figure(f"bytes_{name}_{store}", what, [network], [own], width))
     progress("memory: frozen weights")
-    dense = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed)
-    hadamard = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed, weights="hadamard")
+    dense = NeuroModNet(sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed, constant=False)
+    hadamard = NeuroModNet(
+        sizes.features, (sizes.wide,) * 2, sizes.classes, seed=seed, weights="hadamard", constant=False
+    )
     what = "bytes of the frozen weights in memory: dense over Hadamard"
     figures.append(_figure("frozen_fc4096", what, [_bytes(dense)], [_bytes(hadamard)], sizes.wide))
     del dense, hadamard
@@ -93,10 +95,10 @@ def learn(kind: str, features: int, width: int, classes: int, seed: int) -> None
     """Learn for three batches, then print the peak memory in bytes; runs in a process of its own."""
     x, y = torch.randn(3 * BATCH, features), torch.arange(3 * BATCH) % classes
     if kind in ("hadamard", "gaussian"):
-        model = NeuroModNet(features, (width,) * 2, classes, seed=seed, weights=kind)
+        model = NeuroModNet(features, (width,) * 2, classes, seed=seed, weights=kind, constant=False)
         train(model, [PreparedTask("task", Rows(x, y), range(classes))], make_recipe(batches=3), seed=seed)
     elif kind == "paper_style":
-        peer = PaperStyleNet(NeuroModNet(features, (width,) * 2, classes, seed=seed))
+        peer = PaperStyleNet(NeuroModNet(features, (width,) * 2, classes, seed=seed, constant=False))
         optimizer = torch.optim.RMSprop(peer.parameters(), lr=0.01)
         for at in range(0, len(x), BATCH):
             loss = nn.functional.cross_entropy(peer(x[at : at + BATCH]), y[at : at + BATCH])
@@ -104,5 +106,5 @@ def learn(kind: str, features: int, width: int, classes: int, seed: int) -> None
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
     else:
-        NeuroModNet(features, (8,), classes, seed=seed)
+        NeuroModNet(features, (8,), classes, seed=seed, constant=False)
     print(peak_memory())

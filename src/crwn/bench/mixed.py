@@ -39,7 +39,7 @@ QUICK = Sizes(16, 8, 3, 6, (3, 10), 2, 1)
 def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
     """All figures of `mixed`; those without a number in their name are at the most resident tasks."""
     sizes = QUICK if quick else FULL
-    model = NeuroModNet(sizes.features, (sizes.width,) * 2, sizes.classes, seed=seed)
+    model = NeuroModNet(sizes.features, (sizes.width,) * 2, sizes.classes, seed=seed, constant=False)
     x = torch.from_numpy(named_generator("bench", seed).standard_normal((sizes.rows, sizes.features), "float32"))
     most = max(sizes.resident)
     progress(f"mixed: making {most:,} contexts")
