@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 
 # Names are imported when they are first used: `crwn --help` and `crwn.__version__` need no torch.
 _HOME = {
+    "AsyncClient": "crwn.serve.async_client",
     "Client": "crwn.serve.client",
     "Context": "crwn.contexts",
     "ContextStack": "crwn.contexts",
@@ -26,6 +27,7 @@ _HOME = {
 }
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "Context",
     "ContextStack",
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from crwn.models import FlyNet, ImageFlyNet, NeuroModNet, NeuroModResNet
     from crwn.models.convert import neuromodulate
     from crwn.scenarios import make_scenario
+    from crwn.serve.async_client import AsyncClient
     from crwn.serve.client import Client
     from crwn.training.recipe import Recipe
 

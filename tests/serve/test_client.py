@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -11,7 +16,7 @@ import pytest
 import crwn
 from crwn.learner import Learner
 from crwn.serve.client import Learning, RemoteError
-from serving import running
+from serving import Array, running
 
 CALLS: dict[str, Callable[[crwn.Client], object]] = {
     "predict": lambda client: client.predict(np.zeros((1, 64)), "upright"),
@@ -28,7 +33,7 @@ def test_a_service_that_cannot_be_reached(name: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with (
-        crwn.Client(f"http://127.0.0.1:{port}") as client,
+        crwn.Client(f"http://127.0.0.1:{port}", retries=1) as client,
         pytest.raises(RemoteError, match="cannot be reached") as lost,
     ):
         CALLS[name](client)
@@ -52,3 +57,79 @@ def test_errors_keep_their_status_and_code(client: crwn.Client) -> None:
     with pytest.raises(RemoteError, match="did you mean") as lost:
         client.task("uprigth")
     assert (lost.value.status, lost.value.code) == (404, "unknown_task")
+
+
+class Busy(BaseHTTPRequestHandler):
+    """A service that refuses the first requests and then answers; what it was sent is kept on the server."""
+
+    protocol_version = "HTTP/1.1"
+    refusals: ClassVar[list[int]] = []
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        Busy.asked.append(f"{self.path} {self.headers['Content-Type']}")
+        status = Busy.refusals.pop(0) if Busy.refusals else 200
+        found: dict[str, object] = {"labels": [7], "task": "a", "tasks": None, "probabilities": None, "id": "job"}
+        data = json.dumps(found if status == 200 else {"error": {"code": "busy", "message": "busy"}}).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def busy() -> Iterator[str]:
+    Busy.refusals, Busy.asked = [], []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_a_busy_service_is_asked_again(busy: str) -> None:
+    with crwn.Client(busy, retries=2) as client:
+        Busy.refusals = [503, 429]
+        assert client.predict(np.zeros((1, 64)), "a").labels == [7]
+        assert Busy.asked == ["/v1/predict?probabilities=false&task=a application/octet-stream"] * 3
+        Busy.refusals = [503] * 3
+        with pytest.raises(RemoteError, match="busy"):
+            client.predict(np.zeros((1, 64)), "a")
+        # What writes is only sent again when nothing can have been done.
+        Busy.asked, Busy.refusals = [], [429]
+        client.learn("a", np.zeros((2, 64)), [0, 1])
+        assert len(Busy.asked) == 2
+        Busy.asked, Busy.refusals = [], [503]
+        with pytest.raises(RemoteError, match="busy"):
+            client.learn("a", np.zeros((2, 64)), [0, 1])
+        assert len(Busy.asked) == 1
+
+
+def test_the_asynchronous_client(learner: Learner, digits: tuple[Array, Array], busy: str) -> None:
+    x = digits[0][:32]
+    names = ["upright", "mirrored"] * 16
+
+    async def ask(address: str) -> None:
+        async with crwn.AsyncClient(address) as client:
+            several = await asyncio.gather(*(client.predict(x[i : i + 1], "upright") for i in range(32)))
+            assert [one.labels[0] for one in several] == learner.predict(x, "upright").tolist()
+            mixed = await client.predict(x, names, probabilities=True)
+            assert mixed.labels == learner.predict(x, names).tolist()
+            assert (await client.infer_task(x, candidates=["mirrored"])).ranking[0]["task"] == "mirrored"
+            assert [one["name"] async for one in client.tasks()] == ["mirrored", "upright"]
+            assert (await client.task("upright"))["name"] == "upright"
+            assert (await client.model())["tasks"] == 2
+        Busy.refusals = [503]
+        async with crwn.AsyncClient(busy) as client:
+            assert (await client.predict(x, "a")).labels == [7]
+        with pytest.raises(RemoteError, match="cannot be reached"):
+            async with crwn.AsyncClient("http://127.0.0.1:9", retries=0) as client:
+                await client.model()
+
+    with running(learner) as served:
+        asyncio.run(ask(served.address))

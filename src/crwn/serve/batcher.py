@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +31,8 @@ from crwn.training.stacking import widest_layer
 log = logging.getLogger("crwn.serve")
 
 ROWS_AT_ONCE = 512
-# A request of one task with more rows than this gets a pass of its own, without a context per row.
+# A request with more rows than this gets a pass of its own, after the small ones that wait: those of one task then need
+# no context per row, and nobody with a row or two waits for thousands.
 ALONE = 64
 # While requests arrive within this many seconds of each other, a pass waits for more, up to the longest wait.
 CLOSE_SECONDS = 0.003
@@ -60,8 +62,9 @@ class _Request:
         return [self.tasks] * len(self.x) if isinstance(self.tasks, str) else self.tasks
 
     @property
-    def alone(self) -> bool:
-        return isinstance(self.tasks, str) and len(self.x) > ALONE
+    def large(self) -> bool:
+        """Whether it gets a pass of its own."""
+        return len(self.x) > ALONE
 
 
 class Batcher(Worker[_Request]):
@@ -132,13 +135,22 @@ class Batcher(Worker[_Request]):
     def take(self) -> list[_Request]:
         self._gather()
         taken: list[_Request] = []
+        large: _Request | None = None
+        left: deque[_Request] = deque()
         rows = 0
-        while self.queue and (not taken or rows + len(self.queue[0].x) <= self.rows_at_once):
-            request = self.queue.popleft()
-            self._waiting_rows -= len(request.x)
-            rows += len(request.x)
-            if not request.done.done():
+        for request in self.queue:
+            if request.done.done():  # nobody waits for it any more
+                self._waiting_rows -= len(request.x)
+            elif request.large and large is None:
+                large = request
+            elif not request.large and rows + len(request.x) <= self.rows_at_once:
                 taken.append(request)
+                rows += len(request.x)
+            else:
+                left.append(request)
+        self.queue = left
+        taken += [] if large is None else [large]
+        self._waiting_rows -= sum(len(request.x) for request in taken)
         return taken
 
     def _gather(self) -> None:
@@ -152,27 +164,27 @@ class Batcher(Worker[_Request]):
 
     def handle(self, items: list[_Request]) -> None:
         began = time.perf_counter()
-        try:
-            for group in self._groups(items):
+        for group in self._groups(items):
+            try:
                 self._predict(group)
-        except Exception as error:
-            log.exception("predicting failed")
-            for request in items:
-                request.result = request.result or error
+            except Exception as error:
+                log.exception("predicting failed")
+                for request in group:
+                    request.result = request.result or error
+            _deliver(group)
         took = time.perf_counter() - began
         self._gathering = min(took, LONGEST_GATHERING) if len(items) > 1 else 0.0
-        _deliver(items)
 
     def _groups(self, requests: list[_Request]) -> list[list[_Request]]:
         """Splits requests into groups that share a forward pass."""
-        alone = [[request] for request in requests if request.alone]
-        together = [request for request in requests if not request.alone]
+        alone = [[request] for request in requests if request.large]
+        together = [request for request in requests if not request.large]
         if self._mixes:
-            return [*alone, together] if together else alone
+            return [together, *alone] if together else alone
         by_task: dict[Any, list[_Request]] = {}
         for request in together:
             by_task.setdefault(request.tasks if isinstance(request.tasks, str) else id(request), []).append(request)
-        return [*alone, *by_task.values()]
+        return [*by_task.values(), *alone]
 
     def _predict(self, group: list[_Request]) -> None:
         try:

@@ -32,6 +32,7 @@ NPY = "application/x-npy"
 NPZ = "application/x-npz"
 CSV = "text/csv"
 CONTEXT = "application/vnd.safetensors"
+DEEPEST = 16  # lists in lists of one label
 UNPACKED = 2**28  # bytes that a gzipped CSV may unpack to
 RAW = "application/octet-stream"
 RAW_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
@@ -121,15 +122,14 @@ def numbers(rows: list[Any], what: str = "rows") -> Array:
 
 def labels(values: list[Any]) -> list[Hashable]:
     """Labels from JSON: text, numbers, true, false, null, or lists of these, which become tuples."""
-    try:
-        return [_label(value) for value in values]
-    except RecursionError:
-        raise DataError("a label is nested too deeply: use text or a number") from None
+    return [_label(value, DEEPEST) for value in values]
 
 
-def _label(value: Any) -> Hashable:
+def _label(value: Any, depth: int) -> Hashable:
     if isinstance(value, list):
-        return tuple(_label(part) for part in value)
+        if depth == 0:
+            raise DataError(f"a label is nested more than {DEEPEST} deep: use text or a number")
+        return tuple(_label(part, depth - 1) for part in value)
     if isinstance(value, dict):
         raise DataError("a label is an object: labels are text, numbers, true, false, null, or lists of these")
     label: Hashable = value

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from crwn._utils import Closing
-from crwn.errors import CRWNError, MissingExtraError
+from crwn.errors import MissingExtraError
+from crwn.serve.client_requests import (
+    Prediction,
+    Ranking,
+    RemoteError,
+    checked,
+    infer_request,
+    may_repeat,
+    predict_request,
+    prediction_of,
+    task_address,
+    unreachable,
+    wait_seconds,
+)
 
 try:
     import httpx
@@ -23,29 +36,7 @@ if TYPE_CHECKING:
     from crwn.contexts import Context
     from crwn.contexts.kinds import Kind
 
-
-class RemoteError(CRWNError):
-    """An error that the service returned: `status` is the HTTP status, `code` is stable, the text is for people."""
-
-    def __init__(self, status: int, code: str, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-        self.code = code
-
-
-class Prediction(NamedTuple):
-    """Labels in the order of the rows, their task (one, or one per row), and probabilities where requested."""
-
-    labels: list[Any]
-    task: str | list[str]
-    probabilities: list[list[float]] | None
-
-
-class Ranking(NamedTuple):
-    """Tasks, best first, each `{"task", "score", "fit"}`; `none_of_these` is True when even the best does not fit."""
-
-    ranking: list[dict[str, Any]]
-    none_of_these: bool | None
+__all__ = ["Client", "Learning", "Prediction", "Ranking", "RemoteError"]
 
 
 class Learning:
@@ -84,32 +75,44 @@ class Client(Closing):
         address: URL of the service, such as `http://127.0.0.1:8080`.
         token: the token that the service was started with; only writing needs it.
         timeout: seconds to wait for a response.
+        retries: how often a request is sent again, with growing waits, when the service is busy or cannot be reached;
+            one that writes only when it was refused before anything was done.
 
     Raises:
         RemoteError: from every method, when the service returns an error or cannot be reached.
     """
 
     def __init__(
-        self, address: str = "http://127.0.0.1:8080", *, token: str | None = None, timeout: float = 60.0
+        self,
+        address: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
     ) -> None:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
+        self.retries = retries
 
-    def predict(self, x: Any, task: str | Sequence[str] | None = None, *, probabilities: bool = False) -> Prediction:
-        """Predicts labels: of one task, of one task per row, or, without a task, of the one inferred for all rows."""
-        names = task if task is None or isinstance(task, str) else list(task)
-        if isinstance(names, list):
-            given = {"rows": np.asarray(x).tolist(), "task": names, "probabilities": probabilities}
-            response = self._json("POST", "/v1/predict", json=given)
-        else:
-            query = {"probabilities": "true" if probabilities else "false"} | ({} if names is None else {"task": names})
-            response = self._json("POST", "/v1/predict", content=_npy(x), headers=_NPY, params=query)
-        found = response["tasks"] if response["task"] is None else response["task"]
-        return Prediction(response["labels"], found, response["probabilities"])
+    def predict(
+        self,
+        x: Any,
+        task: str | Sequence[str] | None = None,
+        *,
+        probabilities: bool = False,
+        candidates: Sequence[str] | None = None,
+    ) -> Prediction:
+        """Predicts labels: of one task, of one task per row, or, without a task, of the one inferred for all rows.
 
-    def infer_task(self, x: Any, *, top: int = 10) -> Ranking:
+        `candidates` are the tasks among which it is inferred; all of them by default.
+        """
+        asked = predict_request(x, task, probabilities=probabilities, candidates=candidates)
+        return prediction_of(self._json("POST", "/v1/predict", harmless=True, **asked))
+
+    def infer_task(self, x: Any, *, top: int = 10, candidates: Sequence[str] | None = None) -> Ranking:
         """Ranks the tasks by how well they fit these rows, and returns whether none does."""
-        response = self._json("POST", "/v1/infer-task", content=_npy(x), headers=_NPY, params={"top": top})
+        asked = infer_request(x, top=top, candidates=candidates)
+        response = self._json("POST", "/v1/infer-task", harmless=True, **asked)
         return Ranking(response["ranking"], response["none_of_these"])
 
     def tasks(self, prefix: str = "") -> Iterator[dict[str, Any]]:
@@ -125,7 +128,7 @@ class Client(Closing):
 
     def task(self, name: str) -> dict[str, Any]:
         """Facts of one task."""
-        return self._json("GET", _address(name))
+        return self._json("GET", task_address(name))
 
     def learn(
         self,
@@ -147,7 +150,7 @@ class Client(Closing):
         options = {key: value for key, value in given.items() if value is not None and value is not False}
         alike = not isinstance(y, list | tuple) or len({type(one) for one in y}) == 1
         labels = np.asarray(y) if alike and kind in (None, "classification") else None
-        address = f"{_address(task)}/learn"
+        address = f"{task_address(task)}/learn"
         if labels is not None and labels.ndim == 1 and labels.dtype.kind in "biuU":
             packed = io.BytesIO()
             np.savez(packed, x=np.asarray(x), y=labels)
@@ -160,19 +163,19 @@ class Client(Closing):
 
     def forget(self, task: str) -> None:
         """Deletes a task and its context."""
-        self._request("DELETE", _address(task))
+        self._request("DELETE", task_address(task))
 
     def get_context(self, task: str) -> Context:
         """Downloads the context of a task."""
         from crwn.contexts import Context
 
-        response = self._request("GET", f"{_address(task)}/context")
+        response = self._request("GET", f"{task_address(task)}/context")
         return Context.from_bytes(response.content, source=f"the response of {self._http.base_url}")
 
     def put_context(self, context: Context, *, name: str | None = None, replace: bool = False) -> int:
         """Stores a context of the service's model that was learned elsewhere; returns its version."""
         headers = {"Content-Type": "application/vnd.safetensors"}
-        address = f"{_address(name or context.name)}/context"
+        address = f"{task_address(name or context.name)}/context"
         query = {"replace": "true"} if replace else {}
         stored = self._json("PUT", address, content=context.to_bytes(), headers=headers, params=query)
         version: int = stored["version"]
@@ -185,9 +188,19 @@ class Client(Closing):
     def close(self) -> None:
         self._http.close()
 
-    def _request(self, method: str, address: str, **more: Any) -> httpx.Response:
-        with self._reaching():
-            return _checked(self._http.request(method, address, **more))
+    def _request(self, method: str, address: str, *, harmless: bool = False, **more: Any) -> httpx.Response:
+        for attempt in range(self.retries + 1):
+            outcome: httpx.Response | httpx.TransportError
+            try:
+                outcome = self._http.request(method, address, **more)
+            except httpx.TransportError as error:
+                outcome = error
+            if attempt == self.retries or not may_repeat(outcome, harmless=harmless or method == "GET"):
+                break
+            time.sleep(wait_seconds(attempt, outcome))
+        if isinstance(outcome, httpx.TransportError):
+            raise unreachable(self._http.base_url, outcome) from None
+        return checked(outcome)
 
     def _json(self, method: str, address: str, **more: Any) -> dict[str, Any]:
         found: dict[str, Any] = self._request(method, address, **more).json()
@@ -197,7 +210,7 @@ class Client(Closing):
         with self._reaching(), self._http.stream("GET", address, timeout=httpx.Timeout(60.0)) as response:
             if not response.is_success:
                 response.read()
-            yield from _checked(response).iter_lines()
+            yield from checked(response).iter_lines()
 
     @contextmanager
     def _reaching(self) -> Iterator[None]:
@@ -205,32 +218,7 @@ class Client(Closing):
         try:
             yield
         except httpx.TransportError as error:
-            raise RemoteError(0, "unreachable", f"{self._http.base_url} cannot be reached: {error}") from None
-
-
-_NPY = {"Content-Type": "application/x-npy"}
-
-
-def _npy(x: Any) -> bytes:
-    array = x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
-    packed = io.BytesIO()
-    np.save(packed, np.ascontiguousarray(array), allow_pickle=False)
-    return packed.getvalue()
-
-
-def _address(task: str) -> str:
-    return f"/v1/tasks/{quote(task, safe='')}"
-
-
-def _checked(response: httpx.Response) -> httpx.Response:
-    if response.is_success:
-        return response
-    try:
-        error = response.json()["error"]
-        code, message = str(error["code"]), str(error["message"])
-    except (ValueError, KeyError, TypeError):
-        code, message = "unknown", response.text[:200]
-    raise RemoteError(response.status_code, code, message)
+            raise unreachable(self._http.base_url, error) from None
 
 
 def _plain(y: Any) -> list[Any]:

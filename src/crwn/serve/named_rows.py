@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-
 from crwn.data.tables import Table, table_of_objects
 from crwn.errors import DataError
 from crwn.learner.encode import encode_for_tasks
@@ -49,7 +47,7 @@ async def encode_named(
 ) -> tuple[Array, str | list[str], list[TaskScore] | None]:
     """Rows as model inputs, their task or tasks, and the ranking where the task was inferred."""
     table = named_table(rows, service.limits.rows)
-    return await run_in_threadpool(_encode, service, table, task, candidates)
+    return await service.bank_calls.change(_encode, service, table, task, candidates)
 
 
 def _encode(

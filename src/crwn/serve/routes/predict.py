@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
+import numpy as np
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 from starlette.types import Receive, Scope
@@ -99,9 +100,9 @@ async def answer_infer(service: Service, scope: Scope, receive: Receive) -> byte
 
 def _to_json(found: dict[str, Any]) -> bytes:
     try:
-        return orjson.dumps(found)
+        return orjson.dumps(found, option=orjson.OPT_SERIALIZE_NUMPY)
     except TypeError:  # a label that is a whole number beyond 64 bits, or text that is no Unicode
-        return json.dumps(found).encode()
+        return json.dumps(found, default=np.ndarray.tolist).encode()
 
 
 def _predictions(
@@ -132,13 +133,15 @@ def _labels(outputs: Outputs) -> list[Any]:
     ]
 
 
-def _probabilities(outputs: Outputs) -> list[list[float]]:
+def _probabilities(outputs: Outputs) -> Any:
     """Of each row over its classes, or its labels; a regression has none, which is an error."""
     logits = outputs.logits.double()
     if all(labels.info.kind == "classification" for labels in outputs.classes.values()):
-        rows = logits.softmax(dim=1).numpy().round(6).tolist()
+        rows = logits.softmax(dim=1).numpy().round(6)
         counts = [len(outputs.classes[name]) for name in outputs.tasks]
-        return [row[:count] for row, count in zip(rows, counts, strict=True)]
+        if min(counts) == rows.shape[1]:  # written without an object for every number
+            return rows
+        return [row[:count] for row, count in zip(rows.tolist(), counts, strict=True)]
     return [
         row_probabilities(row[: len(outputs.classes[name])], name, outputs.classes[name].info).numpy().round(6).tolist()
         for name, row in zip(outputs.tasks, logits, strict=True)

@@ -1,0 +1,105 @@
+"""The asynchronous Python client of the service: predictions and task inference from an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Self
+
+from crwn.errors import MissingExtraError
+from crwn.serve.client_requests import (
+    Prediction,
+    Ranking,
+    checked,
+    infer_request,
+    may_repeat,
+    predict_request,
+    prediction_of,
+    task_address,
+    unreachable,
+    wait_seconds,
+)
+
+try:
+    import httpx
+except ImportError:
+    raise MissingExtraError("crwn.AsyncClient", "serve") from None
+
+
+class AsyncClient:
+    """Client of a running `crwn serve` for `async` code; arguments and errors as for `crwn.Client`."""
+
+    def __init__(
+        self,
+        address: str = "http://127.0.0.1:8080",
+        *,
+        token: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        connections: int = 100,
+    ) -> None:
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
+        self._http = httpx.AsyncClient(base_url=address, headers=headers, timeout=timeout, limits=limits)
+        self.retries = retries
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def predict(
+        self,
+        x: Any,
+        task: str | Sequence[str] | None = None,
+        *,
+        probabilities: bool = False,
+        candidates: Sequence[str] | None = None,
+    ) -> Prediction:
+        """Predicts labels: of one task, of one task per row, or, without a task, of the one inferred for all rows."""
+        asked = predict_request(x, task, probabilities=probabilities, candidates=candidates)
+        return prediction_of(await self._json("POST", "/v1/predict", **asked))
+
+    async def infer_task(self, x: Any, *, top: int = 10, candidates: Sequence[str] | None = None) -> Ranking:
+        """Ranks the tasks by how well they fit these rows, and returns whether none does."""
+        found = await self._json("POST", "/v1/infer-task", **infer_request(x, top=top, candidates=candidates))
+        return Ranking(found["ranking"], found["none_of_these"])
+
+    async def tasks(self, prefix: str = "") -> AsyncIterator[dict[str, Any]]:
+        """Yields the facts of all tasks whose names start with `prefix`, fetched page by page."""
+        query: dict[str, Any] = {"prefix": prefix, "limit": 500}
+        while True:
+            page = await self._json("GET", "/v1/tasks", params=query)
+            for facts in page["tasks"]:
+                yield facts
+            if page["next"] is None:
+                return
+            query["after"] = page["next"]
+
+    async def task(self, name: str) -> dict[str, Any]:
+        """Facts of one task."""
+        return await self._json("GET", task_address(name))
+
+    async def model(self) -> dict[str, Any]:
+        """Facts of the model that all tasks share."""
+        return await self._json("GET", "/v1/model")
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def _json(self, method: str, address: str, **more: Any) -> dict[str, Any]:
+        """The response to a request that changes nothing, sent again while that may help."""
+        for attempt in range(self.retries + 1):
+            outcome: httpx.Response | httpx.TransportError
+            try:
+                outcome = await self._http.request(method, address, **more)
+            except httpx.TransportError as error:
+                outcome = error
+            if attempt == self.retries or not may_repeat(outcome, harmless=True):
+                break
+            await asyncio.sleep(wait_seconds(attempt, outcome))
+        if isinstance(outcome, httpx.TransportError):
+            raise unreachable(self._http.base_url, outcome) from None
+        found: dict[str, Any] = checked(outcome).json()
+        return found
