@@ -23,6 +23,7 @@ TITLES = {
     "mixed": "A batch of many tasks",
     "scaling": "How time grows",
     "memory": "Memory",
+    "serve": "The service",
 }
 WORDS = {
     "training": (
@@ -51,6 +52,11 @@ WORDS = {
         "belong together are measured in turns; the plots show times as multiples of the first."
     ),
     "memory": "Bytes of a context are those of its file, names, classes and checksum included.",
+    "serve": (
+        "Requests over HTTP from a process on the same cores, a row each. The ceiling is the same service with the "
+        "model taken out. The record has requests a second and waiting times, which depend on what else the machine "
+        "does: its load before measuring is in the record too. The page about serving shows them."
+    ),
 }
 AXES = {
     "tasks": "stacked tasks",
