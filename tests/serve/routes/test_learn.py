@@ -117,10 +117,11 @@ def test_bad_data_never_start_a_job(
 
 def test_names_that_exist(client: crwn.Client, digits: tuple[Array, Array]) -> None:
     x, y = digits
-    for options, status, code in (
+    cases: list[tuple[dict[str, Any], int, str]] = [
         ({}, 409, "task_exists"),
         ({"replace": True, "resume": True}, 422, "invalid_option"),
-    ):
+    ]
+    for options, status, code in cases:
         with pytest.raises(RemoteError) as refused:
             client.learn("upright", x, y, batches=5, **options)
         assert (refused.value.status, refused.value.code) == (status, code)
