@@ -24,6 +24,7 @@ TITLES = {
     "scaling": "How time grows",
     "memory": "Memory",
     "serve": "The service",
+    "images": "FlyNet on images, and bfloat16",
 }
 WORDS = {
     "training": (
@@ -56,6 +57,11 @@ WORDS = {
         "Requests over HTTP from a process on the same cores, a row each. The ceiling is the same service with the "
         "model taken out. The record has requests a second and waiting times, which depend on what else the machine "
         "does: its load before measuring is in the record too. The page about serving shows them."
+    ),
+    "images": (
+        "FlyNet 5k computes the features of a task's 2,500 images and their mirror images once and learns on them for "
+        "40 epochs; NeuroModNet 1d takes the paper's 250 epochs of convolutions. Both are extrapolated from batches "
+        "measured. `encoder_roofline` is the share that the encoder reaches of the speed of its products alone."
     ),
 }
 AXES = {
