@@ -18,6 +18,10 @@ class CRWNError(Exception):
     """The parent of all errors crwn raises on purpose; its text is one line for the user."""
 
 
+class StoppedError(CRWNError):
+    """Ctrl-C stopped the work; everything finished before is saved."""
+
+
 class DataError(CRWNError):
     """Inputs or labels that cannot be used: shapes, kinds, NaNs, damaged or missing files."""
 

@@ -120,7 +120,7 @@ def test_whatever_happens_is_one_line(
         raise error
 
     monkeypatch.setattr("crwn.learner.folder.read_description", fail)
-    assert run(monkeypatch, "tasks", "m.crwn") == 1
+    assert run(monkeypatch, "tasks", "m.crwn") == (130 if isinstance(error, KeyboardInterrupt) else 1)
     told = capsys.readouterr()
     assert told.out == ""
     assert told.err.startswith(said)
@@ -144,7 +144,7 @@ def test_ctrl_c_while_learning_keeps_what_was_learned(tmp_path: Path) -> None:
         time.sleep(seconds)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
-        assert (process.returncode, out) == (1, "")
+        assert (process.returncode, out) == (130, "")
         if "while learning" in err:
             break
     assert err == 'error: stopped while learning "second"; saved before: 1 task\n'
@@ -172,5 +172,5 @@ def test_an_interrupted_import_is_an_interruption(
         monkeypatch.setattr("crwn.cli.app", stop if stop is interrupted else lambda stop=stop: next(stop()))
         with pytest.raises(SystemExit) as caught:
             main()
-        assert caught.value.code == 1
+        assert caught.value.code == 130
         assert capsys.readouterr().err == "error: stopped; everything finished before is saved\n"

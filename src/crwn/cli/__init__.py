@@ -34,9 +34,10 @@ from crwn.cli import (
     tasks,
 )
 from crwn.cli.demo import demo
-from crwn.errors import CRWNError, hide_passwords
+from crwn.errors import CRWNError, StoppedError, hide_passwords
 
 STOPPED = "stopped; everything finished before is saved"
+INTERRUPTED = 130  # the exit status of a program that Ctrl-C stopped: 128 + SIGINT
 
 
 class _Commands(TyperGroup):
@@ -46,14 +47,13 @@ class _Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
-            raise CRWNError(STOPPED) from error
+            raise StoppedError(STOPPED) from error
 
 
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode="markdown",  # paragraphs of docstrings are wrapped to the terminal
     epilog="Example: crwn demo. `crwn COMMAND --help` describes a command; `--debug` adds the traceback to an error.",
 )
@@ -91,7 +91,7 @@ def main() -> None:
         if debug:
             raise
         _print_error(error)
-        sys.exit(1)
+        sys.exit(INTERRUPTED if _interrupted(error) or isinstance(error, StoppedError) else 1)
 
 
 def _print_error(error: BaseException) -> None:

@@ -47,7 +47,7 @@ def command(
     """
     from crwn._utils import write_whole
     from crwn.cli.progress import RunBars
-    from crwn.errors import CRWNError
+    from crwn.errors import StoppedError
     from crwn.experiments import make_config
     from crwn.experiments.compare import compare, parse_method
     from crwn.experiments.config import parse_seeds, parse_settings
@@ -63,7 +63,7 @@ def command(
         try:
             found = compare(configs, parse_seeds(seeds), out, progress=bars)
         except KeyboardInterrupt:
-            raise CRWNError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
+            raise StoppedError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
     table = comparison_table(found)
     for path, text in ((tex, table.latex()), (markdown, table.markdown() + "\n"), (csv, comparison_csv(found))):
         if path is not None:

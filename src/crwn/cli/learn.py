@@ -15,7 +15,7 @@ from crwn.cli.learned import HowToLearn, is_table, learned_facts, learned_text, 
 from crwn.cli.module import build_module
 from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted
 from crwn.cli.rows import AsText, FileToLearn, Ignore, ImageSize, Label
-from crwn.errors import ConfigError, CRWNError
+from crwn.errors import ConfigError, StoppedError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -138,7 +138,7 @@ def command(
                 task, x, y, resume=resume, replace=replace, start=start, info=about, **length, **how.options(x, about)
             )
         except KeyboardInterrupt:
-            raise CRWNError(
+            raise StoppedError(
                 f'stopped while learning "{task}"; saved before: {counted(len(learner.bank), "task")}'
             ) from None
         facts = learned_facts(model, context, learner.score(x, y, task=task), rows=len(x), tasks=len(learner.bank))

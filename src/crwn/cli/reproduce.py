@@ -40,7 +40,7 @@ def command(
     Stopped at any moment, the same command resumes. `figures` draws from the runs that exist.
     """
     from crwn.cli.progress import RunBars
-    from crwn.errors import ConfigError, CRWNError
+    from crwn.errors import ConfigError, CRWNError, StoppedError
     from crwn.experiments.config import ENGINES, parse_seeds
     from crwn.experiments.environment import usual_threads
     from crwn.experiments.plan import carry_out, carry_out_on_workers, plan
@@ -73,7 +73,7 @@ def command(
                 else:
                     outcome = carry_out(planned, deadline=deadline, progress=bars)
             except KeyboardInterrupt:
-                raise CRWNError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
+                raise StoppedError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
         worked = any(not item.is_done for item in planned)
         _tables(suites, out, tasks, chosen)
         _print_outcome(outcome)

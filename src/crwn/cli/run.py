@@ -93,7 +93,7 @@ def command(
     The run folder of neuromodnet or flynet is also a model folder for `crwn tasks`, `predict`, `serve` and `atlas`.
     """
     from crwn.cli.progress import RunBars
-    from crwn.errors import ConfigError, CRWNError
+    from crwn.errors import ConfigError, StoppedError
     from crwn.experiments import make_config, run, summary, with_size
     from crwn.experiments.config import parse_seeds, parse_settings
     from crwn.training.allocation import keep_freed_memory
@@ -131,7 +131,7 @@ def command(
                             tracker.result(*_outcome(results[-1]))
         except KeyboardInterrupt:
             where = f" in {folders[-1]}" if folders else ""
-            raise CRWNError(f"stopped; finished tasks are saved{where}: the same command resumes") from None
+            raise StoppedError(f"stopped; finished tasks are saved{where}: the same command resumes") from None
     whole = summary(results, folders)
     typer.echo(json.dumps(whole) if as_json else _table(whole, results))
 
@@ -183,12 +183,14 @@ def _outcome(result: RunResult) -> tuple[dict[str, float], dict[str, Any]]:
 def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
     from crwn.report.tables import aligned, number
 
-    names = results[0].tasks
-    head = ["task"]
-    for result in results:
-        head += [f"after learning (seed {result.seed})", f"at the end (seed {result.seed})"]
+    names, several = results[0].tasks, len(results) > 1
+    over = f" (mean of {len(results)} seeds)" if several else ""
+    head = ["task", f"after learning{over}", f"at the end{over}"]
     rows = [
-        [name, *(f"{value:.2f}" for result in results for value in (result.accuracy_after[i], result.accuracy[i]))]
+        [
+            name,
+            *(_mean([getattr(result, measure)[i] for result in results]) for measure in ("accuracy_after", "accuracy")),
+        ]
         for i, name in enumerate(names)
     ]
     spread = f" ± {whole['accuracy_std']:.2f} over {len(results)} seeds" if len(results) > 1 else ""
@@ -216,3 +218,10 @@ def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
     facts.append(["run folder", ", ".join(whole["run_dirs"])])
     title = f"{whole['method']} {whole['size']} on {whole['scenario']}, {counted(whole['tasks'], 'task')}"
     return "\n".join([title, "", aligned(head, rows), "", aligned(["", "all tasks"], facts)])
+
+
+def _mean(values: list[float]) -> str:
+    """The mean over seeds with its deviation, or the value of one seed."""
+    from crwn.experiments.metrics import average, deviation
+
+    return f"{average(values):.2f}" + (f" ± {deviation(values):.2f}" if len(values) > 1 else "")

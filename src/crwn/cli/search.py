@@ -44,7 +44,7 @@ def command(
     A stopped search resumes with the same command; more `--trials` continue a finished one.
     """
     from crwn.cli.progress import RunBars
-    from crwn.errors import CRWNError
+    from crwn.errors import StoppedError
     from crwn.experiments import make_config
     from crwn.experiments.config import parse_seeds, parse_settings
     from crwn.experiments.search import parse_ranges, search
@@ -67,7 +67,7 @@ def command(
                 config, ranges, folder, trials=trials, seeds=parse_seeds(seeds), share=share, progress=bars, show=show
             )
         except KeyboardInterrupt:
-            raise CRWNError(f"stopped; finished trials are saved in {folder}: the same command resumes") from None
+            raise StoppedError(f"stopped; finished trials are saved in {folder}: the same command resumes") from None
     best = config.model_copy(update={"settings": {**fixed, **found[0].settings}})
     if as_json:
         listed = [{"settings": one.settings, "accuracy": one.accuracy} for one in found]

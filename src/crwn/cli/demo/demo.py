@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crwn.errors import CRWNError, MissingExtraError
+from crwn.errors import MissingExtraError, StoppedError
 
 if TYPE_CHECKING:
     from crwn.cli.demo.runs import Demo
@@ -31,7 +31,7 @@ def command(
         try:
             demo = run_demo(out, progress=bars, data=data)
         except KeyboardInterrupt:
-            raise CRWNError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
+            raise StoppedError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
     if demo.offline:
         typer.echo(f"note: MNIST is not available, scikit-learn's digits are used instead ({demo.offline})", err=True)
     typer.echo(_table(demo))
