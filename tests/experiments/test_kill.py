@@ -88,7 +88,7 @@ def test_interrupted_with_one_clean_line(tmp_path: Path) -> None:
     process.stderr.readline()  # the first task is learned
     process.send_signal(signal.SIGINT)
     code, out, err = finish(process)
-    assert code == 1
+    assert code == 130
     assert out == ""
     assert err.splitlines()[-1].startswith("error: stopped; finished tasks are saved")
     assert "Traceback" not in err
