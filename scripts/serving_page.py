@@ -114,34 +114,70 @@ def inference() -> str:
 
 
 def load() -> str:
-    """Return the table of requests a second against connections."""
-    found = read("serve_load.json")
-    rows = []
-    for connections, one in found["connections"].items():
+    """Return the tables of requests a second against connections, with and without the model."""
+    found = read("serve.json")
+    rows, words = [], []
+    for name, one in found["details"].items():
+        size = name.removeprefix("serve.fc").partition("_")[0]
+        if name.endswith("_rows_per_second"):
+            words.append(f"FC{size}: {one['value']:,.0f} rows a second in raw bodies of 256 rows of mixed tasks.")
+            continue
         rows.append(
             (
-                connections,
+                f"FC{size}, {one['body']}",
+                f"{one['connections']}",
                 f"{one['requests_per_second']:,.0f}",
+                f"{one['ceiling_requests_per_second']:,.0f}",
+                f"{one['value']:.2f}",
                 f"{one['p50_ms']:.1f}",
                 f"{one['p99_ms']:.1f}",
                 f"{one['rows_per_pass']:.1f}",
-                f"{one['model_ms_per_row']:.2f}",
             )
         )
-    head = ["connections", "requests a second", "p50, ms", "p99, ms", "rows in a pass", "model, ms a row"]
-    ratio = found["batching_saves"]
+    head = [
+        "model, body",
+        "connections",
+        "requests a second",
+        "without the model",
+        "share",
+        "p50, ms",
+        "p99, ms",
+        "rows a pass",
+    ]
+    busy = found["machine"]["load"]
+    words.append(
+        f"Measured with {found['machine']['cores']} cores shared with the load generator; the load of the machine "
+        f"before was {busy[0]:.1f}, so that rates are those of a busy machine. Shares are medians of rounds in turns."
+    )
+    return aligned(head, rows) + "\n\n" + " ".join(words) + f"\n\n`{found['command']}`"
+
+
+def attacks() -> str:
+    """Return the table of the standing attack."""
+    found = read("attack.json")
+    rows = []
+    for name, one in found["outcomes"].items():
+        waits = one.get("named_predictions")
+        shown = "" if waits is None else f"{waits['p99_ms']:,.0f}"
+        rows.append((name.replace("_", " "), f"{one['tries']:,}", f"{one['broken']}", shown))
+    head = ["attack", "tries", "broken", "p99 of named predictions meanwhile, ms"]
     words = (
-        f"FC{found['size']}, {found['weights']} weights, {found['threads']} thread for the model. "
-        f"At 64 connections the model takes {ratio['model_time_per_row']:.1f} times less time per row than one by one "
-        f"({ratio['model_cpu_per_row']:.1f} times less processor time), and "
-        f"{ratio['requests_per_second']:.1f} times as many requests are served end to end."
+        f"{found['tries']:,} tries of {found['kinds']} kinds: {found['broken']} broken, {found['answers_500']} answers "
+        f"with status 500, {found['named_predictions_failed']} named predictions failed."
     )
     return aligned(head, rows) + f"\n\n{words}\n\n`{found['command']}`"
 
 
 def parts() -> dict[str, str]:
     """Return the generated parts of the page, by the name of their place."""
-    return {"bank": bank(), "harm": harm(), "store": store(), "inference": inference(), "load": load()}
+    return {
+        "bank": bank(),
+        "harm": harm(),
+        "store": store(),
+        "inference": inference(),
+        "load": load(),
+        "attacks": attacks(),
+    }
 
 
 def main() -> None:
