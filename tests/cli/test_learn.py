@@ -157,3 +157,13 @@ def test_a_folder_of_photographs_is_learned_by_frozen_filters(crwn: Crwn, tmp_pa
     assert "was made with --size 5k, not 10k" in other
     flat = crwn("learn", tmp_path / "new.crwn", "x", tmp_path / "photos", "--size", "5k", fails=True)
     assert "--size 5k is for images and --model flynet" in flat
+
+
+def test_learns_in_closed_form_and_adds_rows(crwn: Crwn, files: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "exact.crwn"
+    words = ("--exact", "--keep-statistics", "--model", "flynet", "--hidden", 200, "--json")
+    facts = crwn("learn", folder, "t", files / "up.npz", *words)
+    assert facts["exact"]["ridge"] > 0
+    assert facts["exact"]["statistics_bytes"] > 100_000
+    again = crwn("learn", folder, "t", files / "up.npz", "--exact", "--resume", "--json")
+    assert again["exact"]["statistics"] != facts["exact"]["statistics"]

@@ -115,3 +115,16 @@ def test_wrong_settings_are_value_errors(settings: dict[str, Any], message: str)
 def test_only_the_estimators_import_scikit_learn() -> None:
     code = "import sys, crwn, crwn.integrations; crwn.Learner; assert 'sklearn' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_partial_fit_in_any_split_equals_all_rows_at_once() -> None:
+    x, y = load_digits(return_X_y=True)
+    x = x / 8 - 1
+    whole = FlyNetClassifier(hidden=200, random_state=0).partial_fit(x[:900], y[:900])
+    parts = FlyNetClassifier(hidden=200, random_state=0)
+    for at in (slice(600, 900), slice(0, 50), slice(50, 600)):
+        parts.partial_fit(x[at], y[at], classes=np.arange(10))
+    np.testing.assert_allclose(parts.predict_proba(x[900:]), whole.predict_proba(x[900:]), atol=1e-4)
+    assert whole.score(x[900:], y[900:]) > 0.8
+    with pytest.raises(ValueError, match="label 11 is not among the classes"):
+        parts.partial_fit(x[:1], [11])

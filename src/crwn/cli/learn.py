@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.learned import HowToLearn, is_table, learned_facts, learned_text, learned_warnings
+from crwn.cli.learned import ClosedForm, HowToLearn, is_table, learned_facts, learned_text, learned_warnings
 from crwn.cli.module import build_module
 from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted
 from crwn.cli.rows import AsText, FileToLearn, Ignore, ImageSize, Label
@@ -81,6 +81,16 @@ def command(
         str | None,
         typer.Option(help="Start from the context of this task; `nearest` is the task that fits the rows best."),
     ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="In closed form, in one pass over the rows; without batches or recipe.")
+    ] = False,
+    newton: Annotated[
+        int | None, typer.Option(min=1, max=100, help="With --exact: steps that lower cross-entropy afterwards.")
+    ] = None,
+    keep_statistics: Annotated[
+        bool,
+        typer.Option("--keep-statistics", help="With --exact: keep the sums, so that --resume can add rows later."),
+    ] = False,
     kind: Annotated[
         Kind | None, typer.Option("--model", help="Network of a new folder; neuromodnet by default.")
     ] = None,
@@ -124,6 +134,8 @@ def command(
         raise ConfigError(f"--module makes the network: leave out --{next(iter(wanted))}")
     how = HowToLearn(regression, multilabel, class_weight, validation)
     length: dict[str, Any] = {"recipe": recipe.value, "batches": batches, "epochs": epochs}
+    closed = ClosedForm(exact, newton, keep_statistics)
+    closed.check(batches=batches, epochs=epochs)
     if not (model / "model.json").exists() and not resume:
         if start not in (None, "nearest"):
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
@@ -134,9 +146,8 @@ def command(
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
         x, y, about = given.rows(learner, task if resume else None)
         try:
-            context = learner.learn(
-                task, x, y, resume=resume, replace=replace, start=start, info=about, **length, **how.options(x, about)
-            )
+            options = closed.options(length, how.options(x, about), validation)
+            context = learner.learn(task, x, y, resume=resume, replace=replace, start=start, info=about, **options)
         except KeyboardInterrupt:
             raise StoppedError(
                 f'stopped while learning "{task}"; saved before: {counted(len(learner.bank), "task")}'

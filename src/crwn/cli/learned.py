@@ -49,6 +49,32 @@ class HowToLearn:
         return {"kind": kind, "class_weight": self.class_weight, "validation": share, "refit": refit}
 
 
+@dataclass(frozen=True)
+class ClosedForm:
+    """The options of `crwn learn` about the closed form."""
+
+    exact: bool
+    newton: int | None
+    keep_statistics: bool
+
+    def check(self, **length: int | None) -> None:
+        """Raise ConfigError for options that contradict each other."""
+        given = [name for name, value in length.items() if value is not None]
+        if self.exact and given:
+            raise ConfigError(f"--{given[0]} is for training by batches: leave it out with --exact")
+        if not self.exact and (self.newton is not None or self.keep_statistics):
+            option = "--newton" if self.newton is not None else "--keep-statistics"
+            raise ConfigError(f"{option} is for --exact: give that too")
+
+    def options(self, length: dict[str, Any], data: dict[str, Any], validation: float | None) -> dict[str, Any]:
+        """Options of `Learner.learn`: the closed form has cross-validation, and holds rows out only where asked to."""
+        if not self.exact:
+            return length | data
+        held = {"validation": data["validation"] if validation else None, "refit": False}
+        own = {"method": "exact", "keep_statistics": self.keep_statistics}
+        return data | held | own | ({} if self.newton is None else {"newton": self.newton})
+
+
 def learned_facts(model: Path, context: Context, score: float, *, rows: int, tasks: int) -> dict[str, Any]:
     """What `crwn learn --json` prints."""
     info = context.info
@@ -63,6 +89,7 @@ def learned_facts(model: Path, context: Context, score: float, *, rows: int, tas
         "accuracy": info.accuracy,
         "majority": info.majority,
         "balanced_accuracy": info.balanced_accuracy,
+        "exact": None if info.exact is None else dict(info.exact),
         "r2": info.r2,
         "rmse": info.rmse,
         "held_out": info.held_out,

@@ -12,10 +12,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from crwn.integrations.frozen_estimator import Array, FrozenEstimator
+from crwn.integrations.partial_fit import PartialFit
 from crwn.models import FlyNet, Network, NeuroModNet
 
 
-class _FrozenClassifier(ClassifierMixin, FrozenEstimator):  # type: ignore[misc]
+class _FrozenClassifier(ClassifierMixin, PartialFit):  # type: ignore[misc]
     """The common part of both classifiers."""
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -26,6 +27,7 @@ class _FrozenClassifier(ClassifierMixin, FrozenEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
+        vars(self).pop("statistics_", None)  # of an earlier `partial_fit`
         self._train(X, labels, sample_weight, len(self.classes_), "classification")
         return self
 

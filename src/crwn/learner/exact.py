@@ -28,7 +28,7 @@ from crwn.learner.model_facts import ModelFacts
 from crwn.learner.prepare import DataArgs, prepare_task
 from crwn.learner.removal import Removal, removal_note
 from crwn.learner.statistics_store import StatisticsStore, statistics_name
-from crwn.training.exact import ExactSettings, Statistics, learn_exact, output_layer, solve
+from crwn.training.exact import ExactSettings, Solution, Statistics, learn_exact, output_layer, solve
 from crwn.training.exact.learn import ClassWeight, ExactResult, add_rows, context_of
 from crwn.training.exact.memory import check_memory, memory_note
 from crwn.training.task import PreparedTask
@@ -216,10 +216,25 @@ class ExactLearning(ModelFacts):
         """Solve statistics for which there are no rows here, and store the context with them."""
         layer = output_layer(self.model)
         solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=ridge)
+        return self._store_solution(task, tensors, statistics, solution, info, ridge=ridge, before=before)
+
+    def _store_solution(
+        self,
+        task: str,
+        tensors: Mapping[str, Tensor],
+        statistics: Statistics,
+        solution: Solution,
+        info: ContextInfo,
+        *,
+        before: Context | None,
+        ridge: float | None = None,
+    ) -> Context:
+        layer = output_layer(self.model)
         facts = dict(info.exact or {}) | solution_facts(solution, statistics, ridge)
         facts.pop("newton", None)
         loss = round(solution.residual, 6)
-        whole = changed(info, rows=statistics.rows // self.copies, loss=loss, scaling=statistics.scaling, exact=facts)
+        rows = statistics.rows // self.copies
+        whole = changed(info, rows=rows, loss=loss, scaling=statistics.scaling, exact=facts)
         found = context_of(layer, tensors, statistics, solution)
         return self._store(Context(task, found, statistics.classes, self.fingerprint, info=whole), statistics, before)
 
@@ -231,7 +246,7 @@ class ExactLearning(ModelFacts):
     def _store(self, context: Context, statistics: Statistics | None, before: Context | None) -> Context:
         """Store a context and its statistics so that a kill at any moment leaves both old or both new."""
         if statistics is not None:
-            facts = {**(context.info.exact or {}), "statistics": self._statistics.put(statistics)}
+            facts = {**(context.info.exact or {}), "statistics": self._statistics.put(statistics, context.name)}
             context = changed(context, info=changed(context.info, exact=facts))
         self.bank.put(context, replace=before is not None)
         self.resident.drop(context.name)

@@ -22,9 +22,9 @@ from crwn.learner import folder as model_folder
 from crwn.learner.answers import Probabilities, predicted, probabilities, score
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
 from crwn.learner.encode import given_rows
-from crwn.learner.exact import ExactLearning
 from crwn.learner.exact_args import ExactArgs, split_options
 from crwn.learner.fit import choose_recipe, group_tasks
+from crwn.learner.observing import Observing
 from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
 from crwn.learner.ranking import Ranking
@@ -42,7 +42,7 @@ from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
 
-class Learner(ExactLearning, Closing):
+class Learner(Observing, Closing):
     """Learns any number of tasks with one frozen model; what each task learned is its context, stored in a bank.
 
     Args:
@@ -83,6 +83,7 @@ class Learner(ExactLearning, Closing):
         shapes = {name: tuple(tensor.shape) for name, tensor in context_tensors(model).items()}
         self.resident = ResidentStack(self.bank, shapes, capacity=resident)
         self._statistics = StatisticsStore(self.folder)
+        self._streams, self._committed, self._observing = {}, {}, threading.Lock()
         self._forgotten: set[str] = set()
         self._busy = threading.Lock()
         self._predictor = Predictor(self.model, self.resident, self.device, self._busy, SketchIndex(self.bank))
@@ -288,7 +289,8 @@ class Learner(ExactLearning, Closing):
         return cls(found, bank=folder, **settings)
 
     def close(self) -> None:
-        """Close the bank; on disk it is then as small as it can be."""
+        """Store what was observed and close the bank; on disk it is then as small as it can be."""
+        self._end_streams()
         self.bank.close()
 
     def __reduce__(self) -> NoReturn:

@@ -1,8 +1,8 @@
 """Where a learner keeps the statistics of its tasks: in memory, or in `statistics/` of its model folder.
 
-A file is named by the digest of its content, and a context names the file it was computed from. A new file is written
-first, then the context is replaced, which is one transaction, then the old file is removed: a process killed at any
-moment leaves the old context with the old statistics, or the new with the new.
+A file is named by a digest of task and content, and a context names the file it was computed from. A new file is
+written first, then the context is replaced, which is one transaction, then the old file is removed: a process killed at
+any moment leaves the old context with the old statistics, or the new with the new.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KEY = "signing.key"
 
 
 class StatisticsStore:
-    """Statistics by the digest of their bytes.
+    """Statistics by the digest of task and content.
 
     Args:
         folder: the model folder; None keeps them in memory.
@@ -68,10 +68,12 @@ class StatisticsStore:
             file.write(secrets.token_bytes(32))
         return path.read_bytes()
 
-    def put(self, statistics: Statistics) -> str:
-        """Store statistics and return their digest."""
+    def put(self, statistics: Statistics, task: str) -> str:
+        """Store the statistics of a task and return their name, a digest of both: equal ones of two tasks are two."""
         data = to_bytes(statistics)
-        name = digest(data)
+        return self._put(digest(data + task.encode()), data)
+
+    def _put(self, name: str, data: bytes) -> str:
         if self.folder is None:
             self._memory[name] = data
             return name
@@ -120,7 +122,7 @@ class StatisticsStore:
         for name in named:
             data = self._memory.get(name) if self.folder is None else (self.folder / f"{name}.safetensors").read_bytes()
             if data is not None:
-                target.put(from_bytes(data))
+                target._put(name, data)
 
 
 def statistics_name(context: Context) -> str | None:

@@ -73,6 +73,29 @@ class InferRequest(RowsRequest):
     candidates: _Candidates = None
 
 
+class ObserveRequest(RowsRequest):
+    """Rows of a stream with their labels; the first ones of a new task name all its classes."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"rows": [[0.0, 0.5, 1.0, 0.2]], "labels": ["cat"], "classes": ["cat", "dog"]}]}
+    )
+
+    labels: Annotated[list[Any], Field(min_length=1, description="one for each row")]
+    classes: Annotated[
+        list[Any] | None, Field(min_length=2, max_length=10_000, description="all labels; for a new task only")
+    ] = None
+
+
+class ObservedRows(BaseModel):
+    """What the stream predicted before it learned the rows, and how well it has done so far."""
+
+    predictions: Annotated[list[Any], Field(description="the labels predicted before the rows were learned")]
+    rows: Annotated[int, Field(description="rows of this stream so far")]
+    accuracy: Annotated[float, Field(description="share of them that were predicted right before they were learned")]
+    drifts: Annotated[list[int], Field(description="rows at which the running error showed drift")]
+    refreshed: Annotated[bool, Field(description="whether the context was replaced")]
+
+
 class LearnOptions(BaseModel):
     """How a task is trained, and what happens to a task of the same name."""
 

@@ -1,0 +1,162 @@
+"""Tasks that a learner learns from streams, row by row."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crwn.contexts import Context, ContextInfo, plain_label
+from crwn.data import inputs
+from crwn.data.standardize import NO_SCALING, Scaling, check_scaling
+from crwn.errors import ConfigError, DataError
+from crwn.layers import context_tensors
+from crwn.learner.exact import BYTE_SCALING, ExactLearning
+from crwn.training.exact import Solution, Statistics, output_layer
+from crwn.training.exact.accumulate import precision_for
+from crwn.training.exact.solve import FIRST_RIDGE
+from crwn.training.exact.stream import Stream
+
+MOST_STREAMS = 16  # in memory; others are stored and read again
+COMMIT_SECONDS = 1.0  # between two commits of a streamed task to the bank
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What one call of `observe` saw.
+
+    Args:
+        predicted: the labels predicted before the rows were learned.
+        rows: rows seen in this stream so far.
+        accuracy: prequential accuracy: the share of them that were predicted right before they were learned.
+        drifts: positions of the rows at which drift was noticed.
+        refreshed: whether the context was replaced.
+    """
+
+    predicted: list[Hashable]
+    rows: int
+    accuracy: float
+    drifts: tuple[int, ...]
+    refreshed: bool
+
+
+class Observing(ExactLearning):
+    """The part of a `Learner` that learns from streams."""
+
+    _streams: dict[str, Stream]
+    _committed: dict[str, float]
+    _observing: threading.Lock
+
+    def observe(
+        self,
+        task: str,
+        x: Any,
+        y: Any,
+        *,
+        classes: Sequence[Hashable] | None = None,
+        scaling: Scaling | None = None,
+    ) -> Observation:
+        """Predict rows of a stream, then learn them; the first call of a new task needs all its `classes`.
+
+        Contexts of narrow models (2,048 features) follow every call; wider ones are solved again when a tenth more
+        rows have come. The bank has the context at most a second later, and all rows after `settle` or `close`.
+
+        Args:
+            scaling: `(mean, deviation)` of raw rows of a new task; by default a constant for bytes, none otherwise.
+        """
+        with self._observing:
+            stream = self._streams.pop(task, None)
+            if stream is None:
+                stream = self._begin(task, classes, scaling, np.asarray(x).dtype == np.uint8)
+                self._make_room()
+            try:
+                ready = self._prepared(task, x, y, {}, self._as_context(task, stream))
+            finally:
+                if stream.seen:
+                    self._streams[task] = stream
+            self._streams[task] = stream  # last: the most recently used
+            with self._busy:
+                predicted, refreshed = stream.observe(ready.rows)
+            late = time.monotonic() - self._committed.get(task, 0.0) > COMMIT_SECONDS
+            if refreshed and late:
+                self._commit(task)
+            labels = [stream.statistics.classes[at] for at in predicted.tolist()]
+            return Observation(labels, stream.seen, stream.accuracy or 0.0, tuple(stream.drifts), refreshed)
+
+    def settle(self, task: str | None = None) -> None:
+        """Learn all rows that were observed of a task, or of all tasks, and store them."""
+        with self._observing:
+            for name in list(self._streams) if task is None else [task]:
+                if name in self._streams and self._streams[name].seen:
+                    with self._busy:
+                        self._streams[name].settle()
+                    self._commit(name)
+
+    def _make_room(self) -> None:
+        """Store and drop the streams that were not used for longest, where there are many."""
+        while len(self._streams) >= MOST_STREAMS:
+            oldest = next(iter(self._streams))
+            with self._busy:
+                self._streams[oldest].settle()
+            self._commit(oldest)
+            del self._streams[oldest]
+
+    def _end_streams(self) -> None:
+        """Store what was observed, and forget the streams."""
+        self.settle()
+        self._streams.clear()
+
+    def _delete(self, task: str) -> None:
+        super()._delete(task)
+        self._streams.pop(task, None)
+
+    def _begin(self, task: str, classes: Sequence[Hashable] | None, scaling: Scaling | None, bytes_: bool) -> Stream:
+        layer = output_layer(self.model)
+        if task in self.bank:
+            context = self.bank.get(task)
+            statistics = self._statistics.get(context)
+            stream = Stream(layer, context.tensors, statistics, _blank(layer.width))
+            stream.settle()
+            return stream
+        if classes is None:
+            raise ConfigError(f'task "{task}" is new: give classes=, all labels that the stream can have')
+        found = inputs.classes_of(inputs.plain_labels(list(classes)))
+        labels = tuple(plain_label(label, task) for label in found)
+        if not 2 <= len(labels) <= self.outputs:
+            raise DataError(
+                f'a stream of task "{task}" with {len(labels)} classes: this model takes 2 to {self.outputs} classes'
+            )
+        if scaling is not None:
+            check_scaling(scaling, task)
+        usual = BYTE_SCALING if bytes_ else NO_SCALING
+        tensors = context_tensors(self.model)
+        statistics = Statistics.empty(
+            layer.width,
+            labels,
+            model=self.fingerprint,
+            below=layer.below(tensors),
+            scaling=scaling or usual,
+            precision=precision_for(layer.width),
+        )
+        return Stream(layer, tensors, statistics, _blank(layer.width))
+
+    def _as_context(self, task: str, stream: Stream) -> Context:
+        """The task as far as its rows are prepared by it: classes and scaling."""
+        info = ContextInfo(scaling=stream.statistics.scaling)
+        return Context(task, stream.tensors, stream.statistics.classes, self.fingerprint, info=info)
+
+    def _commit(self, task: str) -> None:
+        stream = self._streams[task]
+        with self._statistics.locked():
+            before = self.bank.get(task) if task in self.bank else None
+            info = ContextInfo() if before is None else before.info
+            self._store_solution(task, stream.tensors, stream.statistics, stream.solution, info, before=before)
+        self._committed[task] = time.monotonic()
+
+
+def _blank(width: int) -> Solution:
+    return Solution(np.zeros(width), FIRST_RIDGE, 1.0, 1.0, 0.0)
