@@ -117,9 +117,8 @@ def test_only_the_estimators_import_scikit_learn() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_partial_fit_in_any_split_equals_all_rows_at_once() -> None:
-    x, y = load_digits(return_X_y=True)
-    x = x / 8 - 1
+def test_partial_fit_in_any_split_equals_all_rows_at_once(digits: Data) -> None:
+    x, y = digits[0] / 8 - 1, digits[1]
     whole = FlyNetClassifier(hidden=200, random_state=0).partial_fit(x[:900], y[:900])
     parts = FlyNetClassifier(hidden=200, random_state=0)
     for at in (slice(600, 900), slice(0, 50), slice(50, 600)):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from crwn.contexts import Context, ContextInfo, plain_label
+from crwn.contexts import Context, ContextInfo, check_label
 from crwn.data import inputs
 from crwn.data.standardize import NO_SCALING, Scaling, check_scaling
 from crwn.errors import ConfigError, DataError
@@ -125,7 +125,7 @@ class Observing(ExactLearning):
         if classes is None:
             raise ConfigError(f'task "{task}" is new: give classes=, all labels that the stream can have')
         found = inputs.classes_of(inputs.plain_labels(list(classes)))
-        labels = tuple(plain_label(label, task) for label in found)
+        labels = tuple(check_label(label, task) for label in found)
         if not 2 <= len(labels) <= self.outputs:
             raise DataError(
                 f'a stream of task "{task}" with {len(labels)} classes: this model takes 2 to {self.outputs} classes'
