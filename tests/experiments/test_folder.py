@@ -89,6 +89,19 @@ def test_a_line_that_lacks_something_is_damaged(tmp_path: Path) -> None:
         run(config, tmp_path / "run")
 
 
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "1" + "0" * 400])
+def test_values_that_are_not_finite_are_damage(value: str, tmp_path: Path) -> None:
+    run(RunConfig(method="finetune", size="8", **SMALL), tmp_path / "run")
+    path = tmp_path / "run" / "metrics.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    record = json.loads(lines[1])
+    lines[1] = json.dumps(record | {"accuracy": "here"}).replace('"here"', value) + "\n"
+    path.write_text("".join(lines))
+    with pytest.raises(ConfigError, match=r"line 2 of metrics\.jsonl cannot be read") as caught:
+        RunFolder(tmp_path / "run").lines()
+    assert "\n" not in str(caught.value)
+
+
 def test_another_run_in_the_folder(tmp_path: Path) -> None:
     run(CONFIGS["finetune"], tmp_path / "run")
     with pytest.raises(ConfigError, match=r"holds another run .*seed is 0 there, 1 here"):

@@ -19,8 +19,10 @@ from crwn import Learner, NeuroModNet
 from crwn.contexts import Context
 from crwn.contexts.bank import Bank, open_bank
 from crwn.errors import BankError, ConfigError, CRWNError, ModelError
+from crwn.insight.collection import from_learner
 from crwn.learner import folder as model_folder
 from crwn.learner.backup import back_up, restore
+from crwn.serve.atlas import AtlasMaker
 
 X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
 
@@ -141,3 +143,35 @@ def test_pickling_a_learner_says_what_to_do() -> None:
     learner = Learner(NeuroModNet(4, (8,), 2, seed=0))
     with pytest.raises(ConfigError, match=r"learner.save\(path\), then crwn.Learner.load\(path\)"):
         pickle.dumps(learner)
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"hidden": [10**9, 10**9]}, {"in_features": 10**15}, {"hidden": [8], "classes": 10**40}]
+)
+def test_a_description_of_impossible_sizes_is_refused_before_weights_are_made(
+    sizes: dict[str, object], folder: Path
+) -> None:
+    record = json.loads((folder / "model.json").read_text())
+    record["config"] |= sizes
+    (folder / "model.json").write_text(json.dumps(record))
+    with pytest.raises(ModelError, match=r"does not describe a network .*make more than") as caught:
+        Learner.load(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_one_damaged_task_is_left_out_of_maps_and_neighbours(folder: Path) -> None:
+    import sqlite3
+
+    with Learner.load(folder) as learner:
+        for at in range(1, 4):
+            learner.learn(f"task {at}", X, X[:, at] > 0, batches=2, progress=False)
+    with contextlib.closing(sqlite3.connect(folder / "bank.sqlite")) as connection, connection:
+        where = "sequence = (SELECT sequence FROM crwn_contexts WHERE name = 'task 2')"
+        connection.execute(f"UPDATE crwn_payloads SET data = zeroblob(100) WHERE {where}")
+    with Learner.load(folder) as learner:
+        assert sorted(name for name, _ in learner.nearest("first")) == ["task 1", "task 3"]
+        with pytest.raises(CRWNError, match="task 2"):
+            learner.nearest("task 2")
+        with pytest.warns(UserWarning, match="left out: context of task"):
+            assert from_learner(learner).names == ["first", "task 1", "task 3"]
+        assert [point.task for point in AtlasMaker(learner).make(10).points] == ["first", "task 1", "task 3"]

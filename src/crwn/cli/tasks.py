@@ -59,6 +59,9 @@ def command(
         typer.echo(aligned(["task", "classes", "parameters", "bytes", "accuracy", "learned (UTC)"], rows))
     more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
     typer.echo(f"{counted(count, 'task')} in {model}{more}")
+    for one in entries:
+        if one.damage:
+            typer.echo(f'task "{one.name}" is damaged: {one.damage}', err=True)
 
 
 def _figures(info: ContextInfo, classes: int) -> str:

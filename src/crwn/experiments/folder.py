@@ -7,6 +7,7 @@ tasks it covers, then the lines of metrics.jsonl that make both count; only then
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -151,8 +152,9 @@ class RunFolder:
                 if line["task"] != number:
                     self.damaged(f"line {number + 1} of metrics.jsonl is about task {line['task']}")
                 for key in MEASURED:
-                    float(line[key])
-            except (ValueError, KeyError, TypeError):
+                    if not math.isfinite(line[key]):
+                        raise ValueError(f"{key} is {line[key]}")
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 if number == len(whole) - 1:
                     break
                 self.damaged(f"line {number + 1} of metrics.jsonl cannot be read")

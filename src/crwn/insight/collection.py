@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
+from crwn.contexts.bank import get_readable
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_tensors
 
@@ -77,7 +79,10 @@ def collect(place: str | Path) -> Collection:
 def from_learner(learner: Learner, *, source: str = "learner", names: Sequence[str] | None = None) -> Collection:
     """All tasks of a learner, or these, with the factors in their contexts, or else those in their names."""
     names = list(learner.tasks if names is None else names)
-    contexts = learner.bank.get_many(names)
+    contexts, problems = get_readable(learner.bank, names)
+    for problem in problems:
+        warnings.warn(f"left out: {problem}", stacklevel=2)
+    names = [context.name for context in contexts]
     stored: list[Factors] = [context.info.factors for context in contexts]
     start = {name: tensor.clone() for name, tensor in context_tensors(learner.model).items()}
     return Collection(

@@ -11,7 +11,7 @@ from typing import Any
 
 from crwn._utils import write_whole
 from crwn.contexts import Context
-from crwn.contexts.bank import open_bank
+from crwn.contexts.bank import get_readable, open_bank
 from crwn.errors import CRWNError, DataError, MissingExtraError
 from crwn.layers import learned_parameters
 from crwn.learner import Learner
@@ -84,7 +84,7 @@ def model_card(learner: Learner, *, license: str | None = None) -> str:
     """The model card in Markdown: the network, its tasks, and how to use it."""
     model = learner.model
     names = learner.tasks
-    contexts = learner.bank.get_many(names[:TASKS_SHOWN])
+    contexts, _ = get_readable(learner.bank, names[:TASKS_SHOWN])
     network = network_of(model)
     parameters = learned_parameters(model)
     head = ["---", "library_name: crwn", "tags: [crwn, continual-learning, random-weights]"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from crwn.contexts import Context, check_model
-from crwn.contexts.bank import Bank
+from crwn.contexts.bank import Bank, get_readable
 from crwn.contexts.similarity import flatten, nearest
 from crwn.data.standardize import NO_SCALING, InputScaling, OutputScaling, check_scaling
 from crwn.errors import ContextError
@@ -45,5 +45,9 @@ def nearest_tasks(bank: Bank, task: str, count: int) -> list[tuple[str, float]]:
     names = bank.names()
     if task not in names:
         bank.get(task)  # raises TaskError with similar names
-    vectors = flatten([context.tensors for context in bank.get_many(names)])
+    contexts, _ = get_readable(bank, names)  # a damaged task is left out
+    names = [context.name for context in contexts]
+    if task not in names:
+        bank.get(task)  # raises: it is the damaged one
+    vectors = flatten([context.tensors for context in contexts])
     return [(names[i], value) for i, value in nearest(vectors, names.index(task), count)]

@@ -22,6 +22,7 @@ from crwn.models.trained import set_trained, trained_weights
 FORMAT = 1
 DESCRIPTION = "model.json"
 BANK = "bank.sqlite"
+MOST_WEIGHTS = 2**33  # of one layer: 32 GB
 AT_ONCE = 1000  # contexts copied together
 WEIGHTS = "weights.safetensors"  # weights that no seed makes: of a converted module, or trained by a first task
 
@@ -106,6 +107,7 @@ def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
                 f"{folder} belongs to a custom module: build the same module and pass it as model=, or use --module"
             )
         try:
+            _check_sizes(record)
             model = build(record)
         except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError) as error:
             raise ModelError(f"{folder / DESCRIPTION} does not describe a network ({error}): it is damaged") from None
@@ -115,6 +117,19 @@ def read_model(folder: Path, model: nn.Module | None = None) -> nn.Module:
         _load_kept(folder, record, model)
     check_description(folder, model)
     return model
+
+
+def _check_sizes(record: dict[str, Any]) -> None:
+    """Raise ValueError for sizes whose frozen weights would not fit into memory, before any are made."""
+    config = record.get("config")
+    sizes: list[int] = []
+    for key, value in config.items() if isinstance(config, dict) else ():
+        if "seed" not in key:
+            sizes += [one for one in (value if isinstance(value, list) else [value]) if type(one) is int]
+    first, second = sorted([*map(abs, sizes), 1, 1])[-2:]
+    dense = isinstance(config, dict) and config.get("weights") != "hadamard"
+    if first * (second if dense else 1) > MOST_WEIGHTS:
+        raise ValueError(f"sizes {first} and {second} make more than {MOST_WEIGHTS:,} weights of one layer")
 
 
 def _load_kept(folder: Path, record: dict[str, Any], model: nn.Module) -> None:

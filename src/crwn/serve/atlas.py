@@ -7,6 +7,7 @@ import threading
 import torch
 from torch import Tensor
 
+from crwn.contexts.bank import get_readable
 from crwn.contexts.similarity import centred_cosine, flatten
 from crwn.learner import Learner
 from crwn.serve.schemas import Atlas, AtlasPoint
@@ -59,7 +60,9 @@ class AtlasMaker:
             names = [names[round(i * (len(names) - 1) / max(1, most - 1))] for i in range(most)]
         if not names:
             return Atlas(points=[], explained=1.0, total=total)
-        similarity = centred_cosine(flatten([context.tensors for context in bank.get_many(names)]))
+        contexts, _ = get_readable(bank, names)  # a damaged task is left out
+        names = [context.name for context in contexts]
+        similarity = centred_cosine(flatten([context.tensors for context in contexts]))
         positions, share = classical_scaling(similarity)
         similarity.fill_diagonal_(-2.0)
         values, nearest = similarity.max(dim=1)

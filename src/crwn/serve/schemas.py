@@ -194,7 +194,7 @@ class TaskFacts(BaseModel):
             numbers=entry.params,
             bytes=entry.bytes,
             accuracy=entry.info.accuracy,
-            info=dict(entry.info),
+            info={"damage": entry.damage} if entry.damage else dict(entry.info),
         )
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from crwn.contexts import Store
 from crwn.contexts.bank.interface import Bank, Change, Entry
 from crwn.contexts.bank.memory import MemoryBank
+from crwn.contexts.bank.readable import get_readable
 from crwn.contexts.bank.resident import ResidentStack
 
-__all__ = ["Bank", "Change", "Entry", "MemoryBank", "ResidentStack", "open_bank"]
+__all__ = ["Bank", "Change", "Entry", "MemoryBank", "ResidentStack", "get_readable", "open_bank"]
 
 
 def open_bank(
