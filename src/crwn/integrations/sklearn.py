@@ -27,7 +27,8 @@ class _FrozenClassifier(ClassifierMixin, PartialFit):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         check_classification_targets(y)
         self.classes_, labels = np.unique(y, return_inverse=True)
-        vars(self).pop("statistics_", None)  # of an earlier `partial_fit`
+        if hasattr(self, "statistics_"):  # of an earlier `partial_fit`
+            del self.statistics_
         self._train(X, labels, sample_weight, len(self.classes_), "classification")
         return self
 
