@@ -38,7 +38,7 @@ class PartialFit(FrozenEstimator):
         at = np.searchsorted(self.classes_, y).clip(max=len(self.classes_) - 1)
         if (self.classes_[at] != y).any():
             new = np.asarray(y)[self.classes_[at] != y][0]
-            raise ValueError(f"label {new!r} is not among the classes of the first call: {self.classes_.tolist()}")
+            raise ValueError(f"label {new} is not among the classes of the first call: {self.classes_.tolist()}")
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
         rows = Rows(
             torch.from_numpy(X).float(),

@@ -256,12 +256,6 @@ class Learner(Observing, Closing):
         with self._busy:
             return merge_task(self.model, context, outputs=self.outputs)
 
-    def forget(self, task: str) -> None:
-        """Drop a task for good, with its statistics."""
-        self._delete(task)
-        self.resident.drop(task)
-        self._forgotten.add(task)
-
     def refresh(self) -> list[str]:
         """Read what other processes changed in the bank; returns the names of changed tasks."""
         return self.resident.refresh()

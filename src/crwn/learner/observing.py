@@ -47,6 +47,7 @@ class Observation:
 class Observing(ExactLearning):
     """The part of a `Learner` that learns from streams."""
 
+    _forgotten: set[str]
     _streams: dict[str, Stream]
     _committed: dict[str, float]
     _observing: threading.Lock
@@ -110,9 +111,12 @@ class Observing(ExactLearning):
         self.settle()
         self._streams.clear()
 
-    def _delete(self, task: str) -> None:
-        super()._delete(task)
+    def forget(self, task: str) -> None:
+        """Drop a task for good, with its statistics."""
+        self._delete(task)
+        self.resident.drop(task)
         self._streams.pop(task, None)
+        self._forgotten.add(task)
 
     def _begin(self, task: str, classes: Sequence[Hashable] | None, scaling: Scaling | None, bytes_: bool) -> Stream:
         layer = output_layer(self.model)
