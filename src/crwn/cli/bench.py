@@ -16,7 +16,9 @@ EPILOG = "Example: crwn bench training --json"
 def command(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="NAME", help="training, convolution, mixed, scaling, memory, serve, images; all."),
+        typer.Argument(
+            metavar="NAME", help="training, convolution, mixed, scaling, memory, serve, images, exact; all."
+        ),
     ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Tiny sizes, a few seconds: a check that it works, no measurement.")
