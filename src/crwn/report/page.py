@@ -143,7 +143,7 @@ def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
     best = max(whole, key=lambda group: group.accuracy)
     independent = [group for group in whole if group.method in ("neuromodnet", "flynet")]
     tiles = [
-        (f"{sum(len(group.runs) for group in groups):,}", "runs", f"{len({g.scenario for g in groups})} scenarios"),
+        (f"{sum(len(group.runs) for group in groups):,}", "runs", _scenarios(len({g.scenario for g in groups}))),
         (f"{best.accuracy:.2f}%", "best average accuracy", f"{best.label}, {best.scenario}"),
     ]
     if independent:
@@ -199,3 +199,7 @@ def _in_script(data: object) -> str:
 
 def _template(name: str) -> str:
     return files("crwn.report").joinpath("templates", name).read_text(encoding="utf-8")
+
+
+def _scenarios(count: int) -> str:
+    return f"{count} scenario" + ("" if count == 1 else "s")

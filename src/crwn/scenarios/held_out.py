@@ -20,7 +20,7 @@ def held_out(scenario: Scenario, share: float = 0.2) -> Scenario:
     >>> whole = make_scenario("rotated-digits", tasks=2)
     >>> part = held_out(whole)[0]
     >>> len(whole[0].train), len(part.train), len(part.test)
-    (1438, 1150, 288)
+    (1438, 1151, 287)
     """
     if not 0 < share < 1:
         raise ConfigError(f"the share of training rows to hold out must be between 0 and 1, got {share}")
