@@ -55,3 +55,7 @@ class MissingExtraError(CRWNError):
 
     def __init__(self, what: str, extra: str) -> None:
         super().__init__(f'{what} needs packages that are not installed: pip install "crwn[{extra}]"')
+
+
+class ScaleWarning(UserWarning):
+    """Rows to predict are far from the scale of those that their task learned from."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +13,7 @@ import typer
 
 from crwn.cli.module import build_module
 from crwn.cli.options import AsJson, DataFile, ModelOrRun, Module
+from crwn.errors import ScaleWarning
 
 if TYPE_CHECKING:
     from crwn.data import DataFile as Given
@@ -50,12 +52,16 @@ def command(
         if task is None:
             ranked = learner.infer_task(given.x)
             task = ranked[0].task
-        predictions = learner.predict(given.x, task=task).tolist()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", ScaleWarning)
+            predictions = learner.predict(given.x, task=task).tolist()
         y = _labels(given, learner, task)
         kind = learner.context(task).info.kind
         certain: list[Any] = [None] * len(predictions)
         if out is not None and kind == "classification":
             certain = learner.predict_proba(given.x, task=task).max(axis=1).tolist()
+    for warning in caught:
+        typer.echo(f"warning: {warning.message}", err=True)
     facts: dict[str, Any] = {"model": str(model), "task": task, "predictions": predictions}
     files = given.names
     if files is not None:

@@ -20,6 +20,7 @@ from crwn.errors import ConfigError
 from crwn.layers import context_tensors
 from crwn.learner import folder as model_folder
 from crwn.learner.answers import Probabilities, predicted, probabilities, score
+from crwn.learner.checks import check_device, check_modulated
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
 from crwn.learner.encode import given_rows
 from crwn.learner.exact_args import ExactArgs, split_options
@@ -72,9 +73,10 @@ class Learner(Observing, Closing):
         seed: int = 0,
         device: str | torch.device = "cpu",
     ) -> None:
+        check_modulated(model)
         self.model = model.eval()
         self.seed = seed
-        self.device = torch.device(device)
+        self.device = check_device(device)
         if converted(model):
             check_dtype(model)
             update_fingerprints(model)  # it may have been changed since it was converted
@@ -144,6 +146,7 @@ class Learner(Observing, Closing):
         if not (resume or replace):
             check_free([task], self.bank, hint="resume=True continues it, replace=True starts over")
         known = self.bank.get(task) if resume else None
+        self.try_on(x)
         return prepare_task(
             task, x, y, shape=self.input_shape, outputs=self.outputs, seed=self.seed, known=known,
             byte_scaling=self.byte_scaling, **data,
@@ -216,6 +219,7 @@ class Learner(Observing, Closing):
 
         Rows of mixed tasks have `-inf` where their task has no class.
         """
+        self.try_on(x)
         rows = given_rows(x, self.input_shape)
         return self._predictor.logits(rows, task, infer=infer_task, outputs=self.outputs)
 

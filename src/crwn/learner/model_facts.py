@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import nn
 
 from crwn.data.standardize import Scaling
 from crwn.errors import ConfigError
+from crwn.learner.checks import outputs_by_trial
 from crwn.models import network_of
 from crwn.training.exact.learn import copies_of
 
@@ -14,6 +17,7 @@ class ModelFacts:
     """The shape of a model's rows and the number of its outputs."""
 
     model: nn.Module
+    _outputs_found: int | None = None
 
     @property
     def outputs(self) -> int:
@@ -21,7 +25,16 @@ class ModelFacts:
         classes = network_of(self.model).classes
         if classes is not None:
             return classes
-        raise ConfigError("the number of outputs of this module is not known: set module.classes = N")
+        if self._outputs_found is not None:
+            return self._outputs_found
+        raise ConfigError(
+            "the number of outputs of this module is not known yet: learn a task, or set module.classes = N"
+        )
+
+    def try_on(self, x: Any) -> None:
+        """Find the outputs of a custom module that does not declare them, by a call with a few of these rows."""
+        if self._outputs_found is None and network_of(self.model).classes is None:
+            self._outputs_found = outputs_by_trial(self.model, x)
 
     @property
     def input_shape(self) -> tuple[int, ...] | None:

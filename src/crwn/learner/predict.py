@@ -17,6 +17,7 @@ from crwn.data.dataset import Rows
 from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
+from crwn.learner.checks import warn_of_scale
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
 from crwn.learner.ranking import TaskScore
 from crwn.learner.sketch_index import SketchIndex
@@ -126,6 +127,8 @@ class Predictor:
             return torch.zeros(0, len(classes)), {task: classes}
         context = {name: value[0] for name, value in tensors.items()}
         ready = standardize_rows(rows, facts[task].info.scaling)
+        if not rows.standardized:
+            warn_of_scale(ready, task, facts[task].info.scaling)
         with self.busy:
             logits = predict_logits(self.model, context, ready, classes=len(classes), device=self.device)
         return logits, {task: classes}

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypedDict
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from crwn._utils import validated
+from crwn.errors import ConfigError
 
 SCHEDULES = ("constant", "cosine", "onecycle")
 
@@ -40,6 +41,11 @@ class Recipe(BaseModel):
     check_every: int | None = Field(
         None, ge=1, description="batches between validation checks; an epoch by default, or a twentieth of all if more"
     )
+
+    def __init__(self, **fields: Any) -> None:
+        if unknown := [name for name in fields if name not in type(self).model_fields]:
+            raise ConfigError(f'unknown recipe field "{unknown[0]}": choose from {", ".join(type(self).model_fields)}')
+        super().__init__(**fields)
 
     @model_validator(mode="after")
     def _one_length(self) -> Recipe:
