@@ -212,7 +212,7 @@ def test_forget(learner: Learner, digits: Data) -> None:
 
 def test_a_model_that_does_not_say_its_outputs() -> None:
     with pytest.raises(ConfigError, match=r"set module\.classes"):
-        Learner(nn.Linear(2, 2)).learn("a", np.zeros((2, 2)), [0, 1], progress=False)
+        _ = Learner(crwn.neuromodulate(nn.Linear(2, 2), seed=0)).outputs
 
 
 def test_divergence_keeps_nothing_and_says_what_to_do(learner: Learner, digits: Data) -> None:

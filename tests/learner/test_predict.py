@@ -113,7 +113,7 @@ def test_empty_predictions(learner: Learner, digits: Data) -> None:
 def test_bad_rows_are_refused_for_learning_and_predicting(learner: Learner, digits: Data, x: Any, said: str) -> None:
     quickly(learner, "t", permuted(digits, 0))
     for call in (
-        lambda: learner.learn("bad", x, [0] * len(x), progress=False),
+        lambda: learner.learn("bad", x, [at % 2 for at in range(len(x))], progress=False),
         lambda: learner.predict(x, task="t"),
         lambda: learner.infer_task(x),
     ):

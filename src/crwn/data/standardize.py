@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from crwn.errors import ContextError
+from crwn.errors import ContextError, DataError
 from crwn.models.constant import is_square_image
 
 Scale = float | tuple[float, ...]  # one for all values of a row, or one for each column of a table or image channel
@@ -164,7 +164,13 @@ class Standardize:
 
     def __call__(self, batch: Tensor) -> Tensor:
         mean, std = (broadcast_scale(scale, batch.ndim - 1) for scale in self.scaling)
-        return batch.to(torch.float32, copy=True).sub_(mean).div_(std)
+        try:
+            return batch.to(torch.float32, copy=True).sub_(mean).div_(std)
+        except RuntimeError:
+            columns = len(self.scaling[0]) if isinstance(self.scaling[0], tuple) else 1
+            raise DataError(
+                f"rows have shape {tuple(batch.shape[1:])}, the task learned from rows of {columns} values"
+            ) from None
 
 
 class InputScaling(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from conversion import modulate
-from crwn import Learner, NeuroModResNet, neuromodulate
+from crwn import Learner, NeuroModResNet, Recipe, neuromodulate
 from crwn.errors import ConfigError, DataError, ModelError
 
 X = np.random.default_rng(0).normal(size=(64, 8)).astype(np.float32)
@@ -229,7 +229,7 @@ def test_a_row_left_over_does_not_stop_batch_norm() -> None:
     x, y = np.tile(X, (3, 1))[:129], np.tile(Y, 3)[:129]
     assert net.learn("a", x, y, epochs=1).name == "a"
     with pytest.raises(DataError, match="batch norm needs more than one row in a batch, got 1"):
-        net.learn("b", x[:1], y[:1], batches=1)
+        net.learn("b", x, y, recipe=Recipe(batch_size=1, batches=1))
 
 
 def test_convolutions_travel_to_other_processes() -> None:
