@@ -37,7 +37,7 @@ def test_a_model_folder_predicts_what_it_predicted(kind: str, written: dict[str,
         ranking = learner.infer_task(np.array(written["ranked_rows"], dtype="float32"))
         assert [score.task for score in ranking] == [name for name, *_ in written["ranking"]]
         np.testing.assert_allclose(
-            [score.score for score in ranking], [row[1] for row in written["ranking"]], atol=1e-6
+            [score.certainty for score in ranking], [row[1] for row in written["ranking"]], atol=1e-6
         )
         assert [score.fit for score in ranking] == pytest.approx([row[2] for row in written["ranking"]], abs=1e-6)
         assert learner.context("sign").info["owner"] == "north"

@@ -240,7 +240,7 @@ def test_a_task_forgotten_while_it_is_stored_stays_forgotten(
 ) -> None:
     put = learner.bank.put_many
 
-    def put_and_forget(contexts: list[crwn.Context], **settings: bool) -> None:
+    def put_and_forget(contexts: list[crwn.Context], **settings: Any) -> None:
         put(contexts, **settings)
         learner.forget("t")
 
