@@ -83,7 +83,13 @@ BAD: list[tuple[str, bytes, str, int, str]] = [
     ("application/json", json.dumps({"x": [[0] * 64] * 2, "y": [{}, 1]}).encode(), "", 422, "invalid_data"),
     ("application/json", json.dumps({"x": [[0] * 64] * 12, "y": list(range(12))}).encode(), "", 422, "invalid_data"),
     ("application/json", json.dumps({"x": [[0] * 64], "y": [1], "batches": 0}).encode(), "", 422, "invalid_request"),
-    ("application/json", json.dumps({"x": [[0] * 64], "y": [1], "batches": 10**9}).encode(), "", 422, "invalid_option"),
+    (
+        "application/json",
+        json.dumps({"x": [[0] * 64] * 2, "y": [0, 1], "batches": 10**9}).encode(),
+        "",
+        422,
+        "invalid_option",
+    ),
     ("application/json", json.dumps({"x": [[0] * 64], "y": [1], "resume": True}).encode(), "", 404, "unknown_task"),
     (
         "application/json",
