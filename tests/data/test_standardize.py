@@ -112,6 +112,7 @@ def test_a_table_is_learned_as_it_comes(taught: crwn.Learner, wines: tuple[np.nd
     assert len(taught.context("raw").info["scaling"][0]) == 13
 
 
+@pytest.mark.filterwarnings("ignore:these rows are")  # raw rows for the task of scaled ones
 def test_mixed_rows_equal_task_by_task(taught: crwn.Learner, wines: tuple[np.ndarray, np.ndarray]) -> None:
     x = wines[0][:6]
     names = ["raw", "scaled"] * 3

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 def is_table(x: Any, about: Mapping[str, Any]) -> bool:
     """Whether rows are those of a table: they have column names, or are flat numbers that cannot be square images."""
-    from crwn.models.constant import is_square_image
+    from crwn.models.constant import is_image_row
 
     if "columns" in about:
         return True
-    return bool(x.ndim == 2 and x.dtype.kind == "f" and not is_square_image(x.shape[1]))
+    return bool(x.ndim == 2 and x.dtype.kind == "f" and not is_image_row(x.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crwn.errors import ContextError, DataError
-from crwn.models.constant import is_square_image
+from crwn.models.constant import is_image_row
 
 Scale = float | tuple[float, ...]  # one for all values of a row, or one for each column of a table or image channel
 Scaling = tuple[Scale, Scale]
@@ -34,7 +34,7 @@ def measure_scaling(x: Tensor, *, table: bool | None = None) -> Scaling:
     sample = x[:: max(1, len(x) // SAMPLE)].to(torch.float64)
     if table is None:
         flat = x.ndim == 2 and x.is_floating_point()
-        table = flat and (not is_square_image(x.shape[1]) or _columns_differ(sample))
+        table = flat and (not is_image_row(x.shape[1]) or _columns_differ(sample))
     if table:
         return column_scaling(sample)
     return overall_scaling(x)

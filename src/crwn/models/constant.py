@@ -9,26 +9,31 @@ from torch import Tensor
 
 from crwn.errors import ConfigError, DataError
 
-IMAGE_SIDE = 8  # rows with as many values as a square of at least this side are taken for images
+IMAGE_SIDES = (8, 16, 28, 32, 48, 64, 84, 96, 128, 224, 256)  # of square grey images that people have
 
 
-def is_square_image(in_features: int, side: int = IMAGE_SIDE) -> bool:
-    """Whether a row of this length can be a square image of at least `side` x `side` pixels.
-
-    >>> is_square_image(784), is_square_image(64), is_square_image(30)
-    (True, True, False)
-    """
+def is_square(in_features: int, side: int) -> bool:
+    """Whether a row of this length can be a square image of at least `side` x `side` pixels."""
     found = isqrt(in_features)
     return found * found == in_features and found >= side
 
 
+def is_image_row(in_features: int) -> bool:
+    """Whether a row of this length is taken for a square image: its side is one of the usual ones.
+
+    >>> is_image_row(784), is_image_row(64), is_image_row(30), is_image_row(100)
+    (True, True, False, False)
+    """
+    return isqrt(in_features) ** 2 == in_features and isqrt(in_features) in IMAGE_SIDES
+
+
 def choose_constant(constant: bool | None, in_features: int) -> bool:
-    """Whether a network has the constant input: as given, or by default where rows cannot be square images.
+    """Whether a network has the constant input: as given, or by default where rows are not taken for images.
 
     Without it `f(c x) = c f(x)` for every row of a network of ReLU layers, so that no class can begin at a value.
     Images do without: their pixels differ in many places, and the paper's networks, of MNIST images, have none.
     """
-    return not is_square_image(in_features) if constant is None else bool(constant)
+    return not is_image_row(in_features) if constant is None else bool(constant)
 
 
 def check_constant(constant: bool, weights: str) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from crwn.errors import ConfigError
 from crwn.layers import ModulatedLinear
 from crwn.layers.weights import KINDS, PATCH_SIDES
-from crwn.models.constant import append_constant, check_constant, choose_constant, is_square_image
+from crwn.models.constant import append_constant, check_constant, choose_constant, is_square
 from crwn.models.network import Network
 from crwn.models.row_contexts import RowContexts
 
@@ -33,7 +33,7 @@ def best_structure(in_features: int) -> dict[str, str]:
     >>> best_structure(30)
     {'weights': 'hadamard', 'norm': 'layer'}
     """
-    image = is_square_image(in_features, 2 * PATCH_SIDES[0])
+    image = is_square(in_features, 2 * PATCH_SIDES[0])
     return {"weights": "patches" if image else "hadamard", "norm": "layer"}
 
 
@@ -53,7 +53,7 @@ class NeuroModNet(Network):
         activation: "relu", "gelu", "abs" or "cos".
         norm: "none" (the paper's), or "layer": hidden rows are normalized to mean 0 and variance 1, nothing is learned.
         constant: whether a 1 is appended to every row, one more entry of the first layer's v, so that thresholds can be
-            learned; by default it is, unless rows can be square images of at least 8 x 8 (the paper's have none).
+            learned; by default it is, unless rows have the length of usual square images (the paper's have none).
 
     >>> model = NeuroModNet(in_features=784, hidden=(256, 256), classes=10, seed=0)
     >>> sum(parameter.numel() for parameter in model.parameters())
