@@ -40,7 +40,6 @@ def test_a_run_opens_like_a_model(crwn: Crwn, tmp_path: Path) -> None:
         (("learn", "{m}", "", "{d}/up.npz"), "task name"),
         (("learn", "{m}", "t", "{d}/up.npz", "--batches", "1", "--epochs", "1"), "both batches (1) and epochs (1)"),
         (("learn", "{m}", "none", "{d}/up.npz", "--resume"), '"none"'),
-        (("learn", "{m}", "t", "{d}/up.npz", "--validation", "0"), "share between 0 and 1"),
         (("predict", "{m}", "{d}/test.npz", "--task", "u"), '"u"'),
         (("predict", "{m}", "{d}/narrow.npz", "--task", "up"), "rows have shape"),
         (("predict", "nowhere.crwn", "{d}/test.npz"), "there is no model folder"),

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg.blas as blas
 import torch
 from torch import Tensor
 
@@ -93,6 +92,8 @@ def _features(layer: OutputLayer, tensors: Mapping[str, Tensor], rows: Rows, at:
 
 
 def _add_plain(gram: Array, products: Array, features: Iterator[Tensor], labels: Labels, weight: Array) -> None:
+    from scipy.linalg import blas
+
     h = torch.cat(list(features)).double().numpy()
     products += (h * weight[:, None]).T @ _one_hot(labels, products.shape[1])
     h *= np.sqrt(weight)[:, None]

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg as linalg
 import torch
 from torch import Tensor
 
@@ -119,6 +118,8 @@ def newton_steps(
     factor = system.factor(max(solution.ridge, 1e-6))
 
     def metric(x: Array) -> Array:
+        from scipy import linalg
+
         found = linalg.cho_solve((factor, True), x.astype(factor.dtype), check_finite=False)
         return 2 / system.unit * np.asarray(found, dtype=np.float64)
 

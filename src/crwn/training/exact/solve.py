@@ -20,8 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy.linalg as linalg
-import scipy.linalg.blas as blas
 
 from crwn.errors import CRWNError, DataError
 from crwn.training.exact.statistics import Statistics
@@ -96,6 +94,8 @@ class NormalEquations:
 
     def times(self, x: Array) -> Array:
         """The normal matrix, without ridge, times a vector: `sum_c C_c ⊙ (H^T H (C_c ⊙ x))`."""
+        from scipy.linalg import blas
+
         found = blas.dsymm(1.0, self.gram.T, (self.centred * x).T, lower=False)  # [features, classes]
         moved: Array = (self.centred * found.T).sum(axis=0) / self.unit
         return moved
@@ -106,6 +106,8 @@ class NormalEquations:
         Raises:
             CRWNError: the system is singular.
         """
+        from scipy import linalg
+
         width = len(self.gram)
         dtype = np.float64 if width <= 2 * EXACT_TRACE else np.float32
         # Fortran's order, which LAPACK overwrites in place.
@@ -199,12 +201,16 @@ def _downhill(system: NormalEquations, best: Solution, factor: float) -> Solutio
 
 
 def _back(factor: AnyArray, right: Array) -> Array:
+    from scipy import linalg
+
     found = linalg.cho_solve((factor, True), right.astype(factor.dtype), check_finite=False)
     return np.asarray(found, dtype=np.float64)
 
 
 def _inverse_trace(factor: AnyArray) -> float:
     """The trace of the inverse; of large matrices an estimate by random signs, always the same ones."""
+    from scipy import linalg
+
     width = len(factor)
     if width <= EXACT_TRACE:
         inverse = linalg.solve_triangular(factor, np.eye(width), lower=True, check_finite=False)
