@@ -72,10 +72,24 @@ class _FrozenRegressor(RegressorMixin, FrozenEstimator):  # type: ignore[misc]
         return numbers
 
 
-class _NeuroModNet:
-    hidden: Sequence[int]
-    weights: str
-    activation: str
+class _NeuroModNet(FrozenEstimator):
+    """The network and the settings of both NeuroModNet estimators."""
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (512,),
+        *,
+        weights: str = "gaussian",
+        activation: str = "relu",
+        batches: int = 300,
+        batch_size: int = 128,
+        rate: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.weights = weights
+        self.activation = activation
+        self.hidden = hidden
+        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         return NeuroModNet(
@@ -89,12 +103,27 @@ class _NeuroModNet:
         )
 
 
-class _FlyNet:
+class _FlyNet(FrozenEstimator):
+    """The network and the settings of both FlyNet estimators."""
+
     # The encoder only adds inputs, so it gets every feature twice, as `x` and `-x`.
     _mirrored = True
-    hidden: int | None
-    inputs_per_node: int | None
-    gamma: float
+
+    def __init__(
+        self,
+        hidden: int | None = None,
+        *,
+        inputs_per_node: int | None = None,
+        gamma: float = 1.0,
+        batches: int = 300,
+        batch_size: int = 128,
+        rate: float | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.hidden = hidden
+        self.inputs_per_node = inputs_per_node
+        self.gamma = gamma
+        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         hidden = max(256, 10 * features) if self.hidden is None else self.hidden
@@ -103,7 +132,7 @@ class _FlyNet:
         return FlyNet(in_features, hidden, classes, seed=seed, inputs_per_node=few, gamma=self.gamma, constant=False)
 
 
-class NeuroModNetClassifier(_NeuroModNet, _FrozenClassifier):
+class NeuroModNetClassifier(_FrozenClassifier, _NeuroModNet):
     """A network of frozen random layers whose modulation is trained: few parameters, however wide it is.
 
     Columns of different units should be scaled first, as for any network: put a StandardScaler before it.
@@ -121,24 +150,8 @@ class NeuroModNetClassifier(_NeuroModNet, _FrozenClassifier):
     True
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (512,),
-        *,
-        weights: str = "gaussian",
-        activation: str = "relu",
-        batches: int = 300,
-        batch_size: int = 128,
-        rate: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.weights = weights
-        self.activation = activation
-        self.hidden = hidden
-        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
-
-class FlyNetClassifier(_FlyNet, _FrozenClassifier):
+class FlyNetClassifier(_FrozenClassifier, _FlyNet):
     """A sparse random encoder, as in the fly's olfactory system, and a modulated decoder.
 
     The encoder only adds inputs, so every feature is given to it twice, as `x` and `-x`.
@@ -155,34 +168,9 @@ class FlyNetClassifier(_FlyNet, _FrozenClassifier):
     True
     """
 
-    def __init__(
-        self,
-        hidden: int | None = None,
-        *,
-        inputs_per_node: int | None = None,
-        gamma: float = 1.0,
-        batches: int = 300,
-        batch_size: int = 128,
-        rate: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.inputs_per_node = inputs_per_node
-        self.gamma = gamma
-        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
-
-class NeuroModNetRegressor(_NeuroModNet, _FrozenRegressor):
-    """A network of frozen random layers whose modulation is trained: few parameters, however wide it is.
-
-    Columns of different units should be scaled first, as for any network: put a StandardScaler before it.
-
-    Args:
-        hidden: widths of the hidden layers.
-        weights: "gaussian" or "hadamard".
-        activation: "relu", "gelu", "abs" or "cos".
-        batches, batch_size, rate: number and size of batches, and learning rate; None for crwn's default rate.
-        random_state: seed of frozen weights, initial context and batch order.
+class NeuroModNetRegressor(_FrozenRegressor, _NeuroModNet):
+    """Predicts numbers with the network of NeuroModNetClassifier, whose arguments it takes.
 
     >>> from sklearn.datasets import load_diabetes
     >>> x, y = load_diabetes(return_X_y=True)
@@ -190,52 +178,12 @@ class NeuroModNetRegressor(_NeuroModNet, _FrozenRegressor):
     True
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (512,),
-        *,
-        weights: str = "gaussian",
-        activation: str = "relu",
-        batches: int = 300,
-        batch_size: int = 128,
-        rate: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.weights = weights
-        self.activation = activation
-        self.hidden = hidden
-        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)
 
-
-class FlyNetRegressor(_FlyNet, _FrozenRegressor):
-    """A sparse random encoder, as in the fly's olfactory system, and a modulated decoder.
-
-    The encoder only adds inputs, so every feature is given to it twice, as `x` and `-x`.
-
-    Args:
-        hidden: number of hidden nodes; None for ten times the number of features, at least 256.
-        inputs_per_node: number of inputs that a hidden node adds; None for 7, or fewer if there are few features.
-        gamma: factor of the mean over hidden nodes that is subtracted; larger is sparser.
-        batches, batch_size, rate, random_state: as for NeuroModNetClassifier.
+class FlyNetRegressor(_FrozenRegressor, _FlyNet):
+    """Predicts numbers with the network of FlyNetClassifier, whose arguments it takes.
 
     >>> from sklearn.datasets import load_diabetes
     >>> x, y = load_diabetes(return_X_y=True)
     >>> FlyNetRegressor(random_state=0).fit(x[:300], y[:300]).score(x[300:], y[300:]) > 0.3
     True
     """
-
-    def __init__(
-        self,
-        hidden: int | None = None,
-        *,
-        inputs_per_node: int | None = None,
-        gamma: float = 1.0,
-        batches: int = 300,
-        batch_size: int = 128,
-        rate: float | None = None,
-        random_state: Any = None,
-    ) -> None:
-        self.hidden = hidden
-        self.inputs_per_node = inputs_per_node
-        self.gamma = gamma
-        super().__init__(batches=batches, batch_size=batch_size, rate=rate, random_state=random_state)

@@ -120,8 +120,7 @@ class Learner(Observing, Closing):
                 or polars, whose columns are then known by name, with labels or the name of the column that has them.
             kind: "classification", "multilabel" (y: lists of labels, or an array of 0 and 1) or "regression" (numbers).
             sample_weight: a weight per row. class_weight: "balanced" lets all classes count the same.
-            validation: a share of the rows (0.1), or `(x, y)`, for early stopping at the best context.
-            refit: learn from all rows in the end; the share held out then only measures what learning reaches.
+            validation: a share of the rows (0.1), or `(x, y)`, for early stopping; with refit=True it only measures.
             recipe: "paper", "best", or a Recipe; `batches` or `epochs` overrides its length.
             start: start from the context of this task; "nearest" is the task that fits the rows best.
             resume: continue training from the task's context. replace: learn an existing task from the start.

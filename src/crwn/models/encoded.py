@@ -44,10 +44,34 @@ class DecoderHead(Network):
         return out
 
 
-class EncodedNetwork(Network):
-    """A network `head(encode(x))` whose encoder is computed once per image instead of once per epoch and task."""
+class DecodedNetwork(Network):
+    """A network `decoder(encode(x))`: the encoder has no context, the decoder is one modulated layer."""
 
     decoder: ModulatedLinear
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Features of prepared inputs `[..., *input_shape]`, as predictions use them: `[..., features]`."""
+        raise NotImplementedError
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.forward_with({}, x)
+
+    def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        hidden = self.encode(x)
+        out: Tensor
+        if isinstance(self.decoder, ModulatedLinear):
+            out = self.decoder(hidden, self.decoder.gain_from(tensors, "decoder"))
+        else:  # the ordinary layer that `merge_context` puts in its place
+            out = self.decoder(hidden)
+        return out
+
+    def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
+        out: Tensor = self.decoder(self.encode(x), contexts.gain(self.decoder, "decoder"))
+        return out
+
+
+class EncodedNetwork(DecodedNetwork):
+    """A network `head(encode(x))` whose encoder is computed once per image instead of once per epoch and task."""
 
     @property
     def features(self) -> int:
@@ -68,10 +92,6 @@ class EncodedNetwork(Network):
     def copies(self) -> int:
         """How many changed copies of every training row are learned."""
         return 1
-
-    def encode(self, x: Tensor) -> Tensor:
-        """Features of prepared inputs `[..., *input_shape]`, as predictions use them: `[..., features]`."""
-        raise NotImplementedError
 
     def encode_copy(self, x: Tensor, number: int) -> Tensor:
         """Features of one of the changed copies of training rows, `number` from 0: mirrored, shifted."""

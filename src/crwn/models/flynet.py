@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from operator import index
 
 import torch.nn.functional as F
@@ -11,11 +10,10 @@ from torch import Tensor
 from crwn.layers import ModulatedLinear
 from crwn.layers.weights import SparseBinary
 from crwn.models.constant import append_constant, choose_constant
-from crwn.models.network import Network
-from crwn.models.row_contexts import RowContexts
+from crwn.models.encoded import DecodedNetwork
 
 
-class FlyNet(Network):
+class FlyNet(DecodedNetwork):
     """`h = relu(E x - gamma * mean(E x))`, `y = alpha * (R ⊙ v) h`: E picks `inputs_per_node` inputs per hidden node.
 
     Args:
@@ -82,19 +80,3 @@ class FlyNet(Network):
         x = append_constant(x, self.input_shape[0]) if self.constant else x
         sums: Tensor = self.encoder(x)  # a new tensor without gradient, so it can be changed in place
         return F.relu_(sums.sub_(self.gamma * sums.mean(dim=-1, keepdim=True)))
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.forward_with({}, x)
-
-    def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        hidden = self.encode(x)
-        out: Tensor
-        if isinstance(self.decoder, ModulatedLinear):
-            out = self.decoder(hidden, self.decoder.gain_from(tensors, "decoder"))
-        else:  # the ordinary layer that `merge_context` puts in its place
-            out = self.decoder(hidden)
-        return out
-
-    def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
-        out: Tensor = self.decoder(self.encode(x), contexts.gain(self.decoder, "decoder"))
-        return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from operator import index
 from typing import Any, TypedDict
 
@@ -14,7 +14,6 @@ from crwn.layers import ModulatedLinear
 from crwn.layers.weights.filters import Images
 from crwn.models.encoded import EncodedNetwork
 from crwn.models.image_encoder import ImageEncoder, encoder_fingerprint
-from crwn.models.row_contexts import RowContexts
 
 SIZES = {"5k": 5_000, "10k": 10_000, "20k": 20_000, "30k": 30_000}  # by the number of learned parameters, at most
 STEP = 16  # filters are a multiple of it, as vectors of the processor are
@@ -133,22 +132,6 @@ class ImageFlyNet(EncodedNetwork):
     def encode_copy(self, x: Tensor, number: int) -> Tensor:
         features: Tensor = self.encoder(_changed(x, self.changes[number]))
         return features
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.forward_with({}, x)
-
-    def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        hidden = self.encode(x)
-        out: Tensor
-        if isinstance(self.decoder, ModulatedLinear):
-            out = self.decoder(hidden, self.decoder.gain_from(tensors, "decoder"))
-        else:  # the ordinary layer that `merge_context` puts in its place
-            out = self.decoder(hidden)
-        return out
-
-    def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
-        out: Tensor = self.decoder(self.encode(x), contexts.gain(self.decoder, "decoder"))
-        return out
 
 
 Change = tuple[int, int, bool]  # pixels down and right, and whether mirrored
