@@ -173,8 +173,8 @@ class Standardize:
             ) from None
 
 
-class InputScaling(nn.Module):
-    """Module that computes `(x - mean) / std` with the scaling of one task."""
+class _ScalingModule(nn.Module):
+    """Holds the scaling of one task as buffers."""
 
     mean: Tensor
     std: Tensor
@@ -183,21 +183,17 @@ class InputScaling(nn.Module):
         super().__init__()
         self.register_buffer("mean", torch.tensor(scaling[0], dtype=torch.float32))
         self.register_buffer("std", torch.tensor(scaling[1], dtype=torch.float32))
+
+
+class InputScaling(_ScalingModule):
+    """Module that computes `(x - mean) / std` with the scaling of one task."""
 
     def forward(self, x: Tensor) -> Tensor:
         return standardize(x.to(self.mean.dtype), self.mean, self.std)
 
 
-class OutputScaling(nn.Module):
+class OutputScaling(_ScalingModule):
     """Module that computes `mean + std * y`: standardized numbers in their own units."""
-
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, scaling: Scaling) -> None:
-        super().__init__()
-        self.register_buffer("mean", torch.tensor(scaling[0], dtype=torch.float32))
-        self.register_buffer("std", torch.tensor(scaling[1], dtype=torch.float32))
 
     def forward(self, y: Tensor) -> Tensor:
         return self.mean + self.std * y

@@ -183,7 +183,19 @@ class DateColumn(Column):
 
 
 @dataclass(frozen=True)
-class OneHotColumn(Column):
+class _TextColumn(Column):
+    """Text: only an empty cell has no value."""
+
+    @property
+    def what(self) -> str:
+        return "text"
+
+    def lacks(self, cell: Any) -> bool:
+        return is_blank(cell)
+
+
+@dataclass(frozen=True)
+class OneHotColumn(_TextColumn):
     """Text with few different values: one input each, 1 for the cell's own; a value not seen in training is all 0."""
 
     kind = "one-hot"
@@ -192,13 +204,6 @@ class OneHotColumn(Column):
     @property
     def values(self) -> int:
         return len(self.categories)
-
-    @property
-    def what(self) -> str:
-        return "text"
-
-    def lacks(self, cell: Any) -> bool:
-        return is_blank(cell)
 
     def encode(self, cells: Cells, place: Place) -> Array:
         at = {category: i for i, category in enumerate(self.categories)}
@@ -214,7 +219,7 @@ class OneHotColumn(Column):
 
 
 @dataclass(frozen=True)
-class HashedColumn(Column):
+class HashedColumn(_TextColumn):
     """Text with many different values: every word adds 1 or -1 to one of `buckets` inputs, both chosen by its hash."""
 
     kind = "hashed"
@@ -223,13 +228,6 @@ class HashedColumn(Column):
     @property
     def values(self) -> int:
         return self.buckets
-
-    @property
-    def what(self) -> str:
-        return "text"
-
-    def lacks(self, cell: Any) -> bool:
-        return is_blank(cell)
 
     def encode(self, cells: Cells, place: Place) -> Array:
         out = np.zeros((len(cells), self.width), dtype=np.float32)
