@@ -52,7 +52,7 @@ TEXT = "größe,label\n1.5,ja\n2.5,nein\n"
         TEXT.encode("utf-8-sig"),
         TEXT.encode("utf-16"),
         TEXT.encode("cp1252"),
-        gzip.compress(TEXT.encode()),
+        gzip.compress(TEXT.encode(), mtime=0),
         TEXT.replace(",", ";").encode(),
         TEXT.replace(",", "\t").encode(),
         TEXT.replace(",", "|").encode(),
