@@ -100,8 +100,8 @@ def paint(figure: Any) -> bool:
         ("global: a scalar, learned", GLOBAL),
     )
     for place, (text, colour) in enumerate(words):
-        box(axes, 10.6, 5.5 - 0.62 * place, 0.45, 0.3, "", colour)
-        axes.text(11.45, 5.5 - 0.62 * place, text, va="center", fontsize=8.5)
+        box(axes, 11.0, 5.5 - 0.62 * place, 0.45, 0.3, "", colour)
+        axes.text(11.4, 5.5 - 0.62 * place, text, va="center", fontsize=8.5)
     axes.set_xlim(-0.2, 14.6)
     axes.set_ylim(-1.5, 6.2)
     return True
