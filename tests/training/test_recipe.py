@@ -46,7 +46,7 @@ def test_onecycle_warms_up_and_comes_down() -> None:
         ({"batch_size": 0}, "batch_size"),
         ({"batches": 0}, "batches"),
         ({"momentum": 1.0}, "momentum"),
-        ({"rat": 0.1}, "rat: Extra inputs are not permitted"),
+        ({"rat": 0.1}, 'unknown recipe field "rat": choose from optimizer, rate, '),
         ({"batches": 10, "epochs": 2}, r"both batches \(10\) and epochs \(2\) are given"),
     ],
 )

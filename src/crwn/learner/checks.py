@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -82,6 +83,8 @@ def warn_of_scale(rows: Rows, task: str, scaling: Scaling) -> None:
         return
     x = rows.inputs(slice(0, SAMPLE))
     size = float(x.square().mean().sqrt())
+    if not math.isfinite(size):  # the outputs are not finite either, which is an error
+        return
     varied = x.flatten(1) if x.ndim > 1 else x[:, None]
     spread = float((varied - varied.mean()).square().mean().sqrt())
     # A row of equal values, such as a blank image, has no spread in any unit.
