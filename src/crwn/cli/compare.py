@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from crwn.cli.options import Address, AsJson
+from crwn.cli.options import Address, AsJson, Batches, Engine, Epochs, Settings, Tasks, Threads
 
 EPILOG = "Example: crwn compare rotated-digits neuromodnet finetune ewc --seeds 0,1,2 --tex table.tex"
 
@@ -22,23 +22,18 @@ def command(
             help="Methods, as for `crwn run`, with a size where wanted: flynet@20d. All are compared with the first.",
         ),
     ],
-    tasks: Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default all of the scenario.")] = None,
-    batches: Annotated[int | None, typer.Option(min=1, help="Batches per task.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs per task, instead of batches.")] = None,
+    tasks: Tasks = None,
+    batches: Batches = None,
+    epochs: Epochs = None,
     seeds: Annotated[str, typer.Option(help="Comma-separated seeds, the same for all methods.")] = "0,1,2",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of all methods or of their recipes; repeatable."),
-    ] = None,
+    settings: Settings = None,
     out: Annotated[Path, typer.Option(help="Folder of the runs; finished ones are read.")] = Path("runs"),
     tex: Annotated[Path | None, typer.Option(help="Also write the table as LaTeX.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Also write it as CSV, with every seed's accuracy.")] = None,
     markdown: Annotated[Path | None, typer.Option("--md", help="Also write it as Markdown.")] = None,
-    engine: Annotated[
-        str, typer.Option(help="Where independent tasks are learned: local, processes (one for each core) or ray.")
-    ] = "local",
+    engine: Engine = "local",
     address: Address = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all cores.")] = None,
+    threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Compare methods: mean accuracy and deviation over the seeds, differences from the first method, paired t-test.

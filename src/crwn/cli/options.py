@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -37,6 +37,25 @@ Address = Annotated[
     str | None,
     typer.Option(help="Address of a running Ray cluster, like host:6379; by default one is started on this machine."),
 ]
+Tasks = Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default all of the scenario.")]
+Batches = Annotated[
+    int | None,
+    typer.Option(min=1, help="Batches per task; by default the scenario's (1,000 for MNIST, as in the paper)."),
+]
+Epochs = Annotated[int | None, typer.Option(min=1, help="Epochs per task, instead of batches.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="An option of the method or of its recipe; repeatable."),
+]
+Engine = Annotated[
+    str, typer.Option(help="Where independent tasks are learned: local, processes (one for each core) or ray.")
+]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all cores.")]
+
+
+def from_environment(variable: str, help: str) -> Any:
+    """An option whose value may also come from an environment variable, which `--help` names."""
+    return typer.Option(envvar=variable, show_envvar=True, help=help)
 
 
 def counted(count: int, what: str) -> str:

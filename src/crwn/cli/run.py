@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import Address, AsJson, counted
+from crwn.cli.options import Address, AsJson, Batches, Engine, Epochs, Settings, Tasks, Threads, counted
 
 if TYPE_CHECKING:
     from crwn.experiments import RunConfig, RunResult
@@ -42,17 +42,11 @@ def command(
             "By default 1024 (neuromodnet), 10d (flynet), 1d (images), 256 (others)."
         ),
     ] = None,
-    tasks: Annotated[int | None, typer.Option(min=1, help="Number of tasks; by default all of the scenario.")] = None,
-    batches: Annotated[
-        int | None,
-        typer.Option(min=1, help="Batches per task; by default the scenario's (1,000 for MNIST, as in the paper)."),
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs per task, instead of batches.")] = None,
+    tasks: Tasks = None,
+    batches: Batches = None,
+    epochs: Epochs = None,
     seeds: Annotated[str, typer.Option(help="Comma-separated seeds; one run for each.")] = "0",
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="An option of the method or of its recipe; repeatable."),
-    ] = None,
+    settings: Settings = None,
     matrix: Annotated[
         bool, typer.Option("--matrix", help="Evaluate all tasks learned so far after every task.")
     ] = False,
@@ -63,9 +57,7 @@ def command(
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs (seed-0, ...); runs/SCENARIO/METHOD-SIZE by default.")
     ] = None,
-    engine: Annotated[
-        str, typer.Option(help="Where independent tasks are learned: local, processes (one for each core) or ray.")
-    ] = "local",
+    engine: Engine = "local",
     address: Address = None,
     given_method: Annotated[
         str | None,
@@ -75,7 +67,7 @@ def command(
         str | None, typer.Option(metavar="PROJECT", help="Log to this project of Weights & Biases.")
     ] = None,
     tensorboard: Annotated[Path | None, typer.Option(help="Folder for TensorBoard logs of every tenth step.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads to use; by default all cores.")] = None,
+    threads: Threads = None,
     verify: Annotated[
         Path | None,
         typer.Option(

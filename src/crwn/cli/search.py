@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crwn.cli.options import AsJson
+from crwn.cli.options import AsJson, Batches, Epochs, Tasks
 
 if TYPE_CHECKING:
     from crwn.experiments.search import Trial
@@ -29,9 +29,9 @@ def command(
     ] = None,
     trials: Annotated[int, typer.Option(min=1, help="Trials in total, those of a stopped search included.")] = 20,
     size: Annotated[str | None, typer.Option(help="The method's size, as for `crwn run`.")] = None,
-    tasks: Annotated[int | None, typer.Option(min=1, help="Number of tasks.")] = None,
-    batches: Annotated[int | None, typer.Option(min=1, help="Batches per task.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Epochs per task, instead of batches.")] = None,
+    tasks: Tasks = None,
+    batches: Batches = None,
+    epochs: Epochs = None,
     seeds: Annotated[str, typer.Option(help="Comma-separated seeds; a trial is judged by their mean.")] = "0",
     share: Annotated[
         float, typer.Option("--held-out", min=0.01, max=0.9, help="Share of the training rows to judge by.")

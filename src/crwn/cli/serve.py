@@ -8,13 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crwn.cli.module import build_module
-from crwn.cli.options import ModelOrRun, Module, counted
+from crwn.cli.options import ModelOrRun, Module, counted, from_environment
 from crwn.errors import ConfigError
 
 if TYPE_CHECKING:
     from crwn.learner import Learner
 
 EPILOG = "Example: crwn serve digits.crwn --port 8080"
+TOKEN_HELP = "Bearer token that requests which write must send; other users of this machine see it in `ps`."
+BANK_HELP = "Bank of contexts instead of the folder's own, such as postgresql://user@host/database."
+Token = Annotated[str | None, from_environment("CRWN_TOKEN", TOKEN_HELP)]
+BankAddress = Annotated[str | None, from_environment("CRWN_BANK", BANK_HELP)]
 
 
 def command(
@@ -23,14 +27,7 @@ def command(
         str, typer.Option(help="Address to listen on; any but a loopback address needs a token.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
-    token: Annotated[
-        str | None,
-        typer.Option(
-            envvar="CRWN_TOKEN",
-            show_envvar=True,
-            help="Bearer token that requests which write must send; other users of this machine see it in `ps`.",
-        ),
-    ] = None,
+    token: Token = None,
     token_file: Annotated[Path | None, typer.Option(help="File with the token in its first line.")] = None,
     allow_host: Annotated[
         list[str] | None,
@@ -38,14 +35,7 @@ def command(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every request that writes.")] = False,
     resident: Annotated[int, typer.Option(min=1, help="Number of recently used tasks kept in memory.")] = 4096,
-    bank: Annotated[
-        str | None,
-        typer.Option(
-            envvar="CRWN_BANK",
-            show_envvar=True,
-            help="Bank of contexts instead of the folder's own, such as postgresql://user@host/database.",
-        ),
-    ] = None,
+    bank: BankAddress = None,
     module: Module = None,
 ) -> None:
     """Serve a model over HTTP: predict, infer tasks, learn tasks and exchange contexts; the web page is at /."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from crwn._utils import Closing
-from crwn.errors import ConfigError, MissingExtraError
+from crwn.errors import MissingExtraError
+from crwn.integrations.step_log import StepLog
 from crwn.training.loop import Step
 
 
-class TensorBoard(Closing):
+class TensorBoard(StepLog):
     """A callback that writes every few steps of every task: `learner.learn(..., callbacks=[TensorBoard("logs")])`.
 
     A custom logger is a callback too: a function of one `crwn.training.Step` (examples/custom_logger.py).
@@ -20,25 +20,22 @@ class TensorBoard(Closing):
     """
 
     def __init__(self, folder: str | Path, *, every: int = 10) -> None:
-        if every < 1:
-            raise ConfigError(f"every must be at least 1, got {every}")
+        super().__init__(every)
         try:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MissingExtraError("writing for TensorBoard", "tensorboard") from None
-        self.every = every
         self.writer = SummaryWriter(str(folder))
 
     def __call__(self, step: Step) -> None:
-        last = step.step == step.steps
-        if step.step % self.every and not last:
+        if not self.is_due(step):
             return
         for i, name in enumerate(step.names):
             self._write(f"loss/{name}", float(step.losses[i]), step.step)
             self._write(f"rate/{name}", step.rate, step.step)
             for tensor, values in step.tensors.items():
                 self._write(f"norm of {tensor}/{name}", float(values[i].detach().norm()), step.step)
-        if last:
+        if step.step == step.steps:
             self.writer.flush()
 
     def _write(self, what: str, value: float, step: int) -> None:

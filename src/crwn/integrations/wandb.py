@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crwn._utils import Closing
-from crwn.errors import ConfigError, CRWNError, MissingExtraError
+from crwn.errors import CRWNError, MissingExtraError
+from crwn.integrations.step_log import StepLog
 from crwn.training.loop import Step
 
 
-class WeightsAndBiases(Closing):
+class WeightsAndBiases(StepLog):
     """A callback that logs every few steps of every task: `learner.learn(..., callbacks=[WeightsAndBiases("mine")])`.
 
     Where and how it logs is decided as in any program that uses W&B: `wandb login`, or `WANDB_MODE=offline`.
@@ -25,13 +25,11 @@ class WeightsAndBiases(Closing):
     def __init__(
         self, project: str, *, name: str | None = None, config: Mapping[str, Any] | None = None, every: int = 10
     ) -> None:
-        if every < 1:
-            raise ConfigError(f"every must be at least 1, got {every}")
+        super().__init__(every)
         try:
             import wandb
         except ImportError:
             raise MissingExtraError("logging to Weights & Biases", "wandb") from None
-        self.every = every
         self.steps = 0
         try:
             self.run = wandb.init(project=project, name=name, config=dict(config or {}), settings={"silent": True})
@@ -43,7 +41,7 @@ class WeightsAndBiases(Closing):
 
     def __call__(self, step: Step) -> None:
         self.steps += 1
-        if step.step % self.every and step.step != step.steps:
+        if not self.is_due(step):
             return
         values = {f"loss/{name}": float(step.losses[i]) for i, name in enumerate(step.names)}
         self.run.log({**values, "rate": step.rate}, step=self.steps)

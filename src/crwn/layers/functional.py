@@ -35,6 +35,20 @@ def _needs_gradient(x: Tensor, gain: Tensor, weight: Tensor) -> bool:
     return not (torch.compiler.is_compiling() or torch.is_autocast_enabled(x.device.type))
 
 
+class WithoutGradient(torch.autograd.Function):
+    """A function of fixed tensors: its output needs no gradient, whatever its inputs need."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.mark_non_differentiable(output)
+        ctx.nothing = (None,) * len(inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, ...]:
+        nothing: tuple[None, ...] = ctx.nothing
+        return nothing
+
+
 class _Product(torch.autograd.Function):
     """A product of x, gain and weight whose backward pass needs all three."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypedDict
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from torch import Tensor
 
 from crwn.contexts import Context
@@ -14,6 +14,7 @@ from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
 from crwn.learner.fit import fit, make_context
+from crwn.methods import method
 from crwn.methods.independent import Independent, prepared
 from crwn.models import fingerprint
 from crwn.scenarios import Scenario, Task
@@ -26,6 +27,30 @@ from crwn.training.recipe import Recipe
 
 Training = Literal["gradient", "exact", "newton"]
 NEWTON_STEPS = 4
+
+
+class ModulatedOptions(TypedDict):
+    """Arguments that all networks with contexts take."""
+
+    modulation: str
+    start: str
+    start_scale: float
+
+
+class ContextOptions(method.Options):
+    """Options of every method that learns contexts: what is learned, where it starts, and how it is computed."""
+
+    modulation: Literal["both", "local", "global"] = "both"
+    start: Literal["uniform", "ones"] = "uniform"
+    start_scale: float = Field(1.0, gt=0)
+    constant: bool = Field(False, description="append a 1 to every flat row, for tables; the paper has none")
+    training: Training = Field("gradient", description="exact and newton: of the output layer, others fixed")
+    newton_steps: int = Field(NEWTON_STEPS, ge=1, le=100, description="steps of training=newton")
+
+    @property
+    def modulated(self) -> ModulatedOptions:
+        """The arguments of a network that say what a context learns and where it starts."""
+        return ModulatedOptions(modulation=self.modulation, start=self.start, start_scale=self.start_scale)
 
 
 class Contextual(Independent):

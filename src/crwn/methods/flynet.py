@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import cast
 
 from pydantic import Field
 from torch import nn
 
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
-from crwn.methods.contextual import NEWTON_STEPS, Contextual, Training
+from crwn.methods.contextual import ContextOptions, Contextual
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
 from crwn.methods.published import TunedOptions, published_recipe, tuned
@@ -32,15 +32,9 @@ class FlyNetMethod(Contextual):
     name = "flynet"
     sizes = ("10d", "20d", "30d", "40d", "5k", "10k", "20k", "30k")
 
-    class Options(TunedOptions):
-        modulation: Literal["both", "local", "global"] = "both"
+    class Options(ContextOptions, TunedOptions):
         inputs_per_node: int = Field(7, ge=1)
         gamma: float = 1.0
-        start: Literal["uniform", "ones"] = "uniform"
-        start_scale: float = Field(1.0, gt=0)
-        constant: bool = Field(False, description="append a 1 to every row, for tables; the paper has none")
-        training: Training = "gradient"
-        newton_steps: int = Field(NEWTON_STEPS, ge=1, le=100, description="steps of training=newton")
 
     @property
     def settings(self) -> Options:
@@ -65,9 +59,7 @@ class FlyNetMethod(Contextual):
             seed=self.seed,
             inputs_per_node=options.inputs_per_node,
             gamma=options.gamma,
-            modulation=options.modulation,
-            start=options.start,
-            start_scale=options.start_scale,
+            **options.modulated,
             constant=options.constant,
         )
 
@@ -81,9 +73,7 @@ class FlyNetMethod(Contextual):
             self.scenario.num_classes,
             seed=self.seed,
             filters=filters_for(self.size),
-            modulation=options.modulation,
-            start=options.start,
-            start_scale=options.start_scale,
+            **options.modulated,
             **(best_image_structure() if options.recipe == "best" else ImageStructure()),
         )
 

@@ -9,8 +9,7 @@ from torch import nn
 
 from crwn.errors import ConfigError
 from crwn.layers import learned_numbers
-from crwn.methods import method
-from crwn.methods.contextual import NEWTON_STEPS, Contextual, Training
+from crwn.methods.contextual import ContextOptions, Contextual
 from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
@@ -26,25 +25,19 @@ class NeuroModNetMethod(Contextual):
     name = "neuromodnet"
     sizes = ("256", "512", "1024", "2048", "4096", "1d", "2d", "4d", "6d")
 
-    class Options(method.Options):
+    class Options(ContextOptions):
         weights: Literal["gaussian", "hadamard", "patches"] | None = Field(
             None, description="gaussian by default; with recipe=best patches of square images, else hadamard"
         )
         norm: Literal["none", "layer"] | None = Field(None, description="none by default; layer with recipe=best")
-        modulation: Literal["both", "local", "global"] = "both"
         pretrained: bool = Field(False, description="the first task trains the shared weights (Table 4)")
         first_rate: float = Field(
             0.01, gt=0, description="rate of the first task in pretrained mode, which trains the shared weights too"
         )
         activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
-        start: Literal["uniform", "ones"] = "uniform"
-        start_scale: float = Field(1.0, gt=0)
         statistics_momentum: float = Field(0.1, gt=0, le=1, description="of the batch-norm statistics, on images")
         depth: int = Field(DEPTH, ge=1, description="hidden layers")
         recipe: Literal["paper", "best"] = "paper"
-        constant: bool = Field(False, description="append a 1 to every flat row, for tables; the paper has none")
-        training: Training = Field("gradient", description="exact and newton: of the output layer, others fixed")
-        newton_steps: int = Field(NEWTON_STEPS, ge=1, le=100, description="steps of training=newton")
 
     @property
     def settings(self) -> Options:
@@ -74,9 +67,7 @@ class NeuroModNetMethod(Contextual):
             seed=self.seed,
             weights=weights,
             norm=options.norm or structure["norm"],
-            modulation=options.modulation,
-            start=options.start,
-            start_scale=options.start_scale,
+            **options.modulated,
             activation=options.activation,
             constant=options.constant,
         )
@@ -96,9 +87,7 @@ class NeuroModNetMethod(Contextual):
             stem=shape["stem"],
             input_shape=(channels, height, width),
             momentum=options.statistics_momentum,
-            modulation=options.modulation,
-            start=options.start,
-            start_scale=options.start_scale,
+            **options.modulated,
         )
 
     def first_trains(self) -> list[str]:

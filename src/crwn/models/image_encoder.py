@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError, DataError
+from crwn.layers.functional import WithoutGradient
 from crwn.layers.weights.dead_leaves import dead_leaves
 from crwn.layers.weights.filters import CONTRAST, FilterBank, Images, standardized
 from crwn.models.trained import set_trained
@@ -226,21 +227,13 @@ class ImageEncoder(nn.Module):
         return f"{' x '.join(map(str, self.input_shape))} -> {self.features:,} features, grid {self.grid} x {self.grid}"
 
 
-class _Encode(torch.autograd.Function):
+class _Encode(WithoutGradient):
     """Features without gradient; stacked tasks become more images."""
 
     @staticmethod
     def forward(x: Tensor, encoder: ImageEncoder) -> Tensor:
         leading = x.shape[:-3]
         return encoder.encode(x.reshape(-1, *x.shape[-3:])).view(*leading, encoder.features)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, ImageEncoder], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
-        return None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, None], x: Tensor, encoder: ImageEncoder) -> tuple[Tensor, int]:

@@ -7,18 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, Self
 
 from crwn.errors import MissingExtraError
-from crwn.serve.client_requests import (
-    Prediction,
-    Ranking,
-    checked,
-    infer_request,
-    may_repeat,
-    predict_request,
-    prediction_of,
-    task_address,
-    unreachable,
-    wait_seconds,
-)
+from crwn.serve import client_requests as requests
+from crwn.serve.client_requests import Prediction, Ranking, task_address
 
 try:
     import httpx
@@ -38,9 +28,8 @@ class AsyncClient:
         retries: int = 3,
         connections: int = 100,
     ) -> None:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         limits = httpx.Limits(max_connections=connections, max_keepalive_connections=connections)
-        self._http = httpx.AsyncClient(base_url=address, headers=headers, timeout=timeout, limits=limits)
+        self._http = httpx.AsyncClient(**requests.http_settings(address, token, timeout), limits=limits)
         self.retries = retries
 
     async def __aenter__(self) -> Self:
@@ -58,12 +47,12 @@ class AsyncClient:
         candidates: Sequence[str] | None = None,
     ) -> Prediction:
         """Predicts labels: of one task, of one task per row, or, without a task, of the one inferred for all rows."""
-        asked = predict_request(x, task, probabilities=probabilities, candidates=candidates)
-        return prediction_of(await self._json("POST", "/v1/predict", **asked))
+        asked = requests.predict_request(x, task, probabilities=probabilities, candidates=candidates)
+        return requests.prediction_of(await self._json("POST", "/v1/predict", **asked))
 
     async def infer_task(self, x: Any, *, top: int = 10, candidates: Sequence[str] | None = None) -> Ranking:
         """Ranks the tasks by how well they fit these rows, and returns whether none does."""
-        found = await self._json("POST", "/v1/infer-task", **infer_request(x, top=top, candidates=candidates))
+        found = await self._json("POST", "/v1/infer-task", **requests.infer_request(x, top=top, candidates=candidates))
         return Ranking(found["ranking"], found["none_of_these"])
 
     async def tasks(self, prefix: str = "") -> AsyncIterator[dict[str, Any]]:
@@ -96,10 +85,10 @@ class AsyncClient:
                 outcome = await self._http.request(method, address, **more)
             except httpx.TransportError as error:
                 outcome = error
-            if attempt == self.retries or not may_repeat(outcome, harmless=True):
+            if attempt == self.retries or not requests.may_repeat(outcome, harmless=True):
                 break
-            await asyncio.sleep(wait_seconds(attempt, outcome))
+            await asyncio.sleep(requests.wait_seconds(attempt, outcome))
         if isinstance(outcome, httpx.TransportError):
-            raise unreachable(self._http.base_url, outcome) from None
-        found: dict[str, Any] = checked(outcome).json()
+            raise requests.unreachable(self._http.base_url, outcome) from None
+        found: dict[str, Any] = requests.checked(outcome).json()
         return found

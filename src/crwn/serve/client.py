@@ -18,6 +18,7 @@ from crwn.serve.client_requests import (
     Ranking,
     RemoteError,
     checked,
+    http_settings,
     infer_request,
     may_repeat,
     predict_request,
@@ -90,8 +91,7 @@ class Client(Closing):
         timeout: float = 60.0,
         retries: int = 3,
     ) -> None:
-        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-        self._http = httpx.Client(base_url=address, headers=headers, timeout=timeout)
+        self._http = httpx.Client(**http_settings(address, token, timeout))
         self.retries = retries
 
     def predict(

@@ -47,6 +47,12 @@ class Ranking(NamedTuple):
     none_of_these: bool | None
 
 
+def http_settings(address: str, token: str | None, timeout: float) -> dict[str, Any]:
+    """Arguments of the HTTP clients: where the service is, the token that writing needs, and how long to wait."""
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    return {"base_url": address, "headers": headers, "timeout": timeout}
+
+
 def array_of(x: Any) -> npt.NDArray[Any]:
     return x.detach().cpu().numpy() if hasattr(x, "detach") else np.asarray(x)
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from crwn._utils import Closing
 from crwn.contexts import Context, Store, StoredContext, check_model, check_store, stored_checksum
 from crwn.contexts.bank.interface import Change, Entry, no_version
+from crwn.contexts.bank.readable import damages
 from crwn.contexts.names import check_free, end_of_prefix, unknown_task
 from crwn.contexts.record import read_record
-from crwn.errors import CRWNError
 
 
 @dataclass
@@ -123,13 +123,7 @@ class MemoryBank(Closing):
         return changes, changes[-1].sequence if changes else marker
 
     def verify(self) -> list[str]:
-        problems = []
-        for name in self:
-            try:
-                self.get(name)
-            except CRWNError as error:
-                problems.append(str(error))
-        return problems
+        return damages(self, self)
 
     def close(self) -> None:
         """Do nothing: there is no file or connection."""

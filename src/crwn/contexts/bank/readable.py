@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from crwn.contexts import Context
 from crwn.contexts.bank.interface import Bank
-from crwn.errors import BankError, ContextError
+from crwn.errors import BankError, ContextError, CRWNError
 
 
 def get_readable(bank: Bank, names: Sequence[str]) -> tuple[list[Context], list[str]]:
@@ -18,13 +18,24 @@ def get_readable(bank: Bank, names: Sequence[str]) -> tuple[list[Context], list[
     try:
         return bank.get_many(names), []
     except (ContextError, BankError):
-        found: list[Context] = []
-        problems: list[str] = []
-        for name in names:
-            try:
-                found.append(bank.get(name))
-            except (ContextError, BankError) as error:
-                problems.append(str(error))
+        found, problems = read_each(bank, names)
         if not found:
             raise
         return found, problems
+
+
+def read_each(bank: Bank, names: Iterable[str]) -> tuple[list[Context], list[str]]:
+    """Reads the tasks one by one: the contexts that can be read, and one line for each that cannot."""
+    found: list[Context] = []
+    problems: list[str] = []
+    for name in names:
+        try:
+            found.append(bank.get(name))
+        except CRWNError as error:
+            problems.append(str(error))
+    return found, problems
+
+
+def damages(bank: Bank, names: Iterable[str]) -> list[str]:
+    """One line for each of these tasks that cannot be read."""
+    return [line for name in names for line in read_each(bank, [name])[1]]

@@ -19,6 +19,7 @@ from crwn.contexts.bank import driver, queries, writes
 from crwn.contexts.bank import open as opening
 from crwn.contexts.bank.failures import DATABASE_ERRORS, as_bank_error, bank_errors
 from crwn.contexts.bank.interface import Change, Entry, no_version
+from crwn.contexts.bank.readable import damages
 from crwn.contexts.bank.stored import CHUNK, chunks, entry_of, read_row, rows_of
 from crwn.contexts.bank.tables import contexts as table
 from crwn.contexts.bank.tables import counters, forgotten, history, meta
@@ -143,21 +144,12 @@ class SqlBank(Closing):
             try:
                 self.stored_many(page)
             except CRWNError:
-                problems += self._damages(page)
+                problems += damages(self, page)
         olds = select(history.c.name, history.c.version)
         for name, version in self._read("read", lambda connection: connection.execute(olds).all()):
             try:
                 self.get(name, version)
             except (ContextError, BankError) as error:
-                problems.append(str(error))
-        return problems
-
-    def _damages(self, names: Sequence[str]) -> list[str]:
-        problems = []
-        for name in names:
-            try:
-                self.get(name)
-            except CRWNError as error:
                 problems.append(str(error))
         return problems
 

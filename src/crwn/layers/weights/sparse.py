@@ -12,11 +12,12 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.errors import ConfigError
+from crwn.layers.functional import WithoutGradient
 from crwn.layers.weights.drawing import integers
 from crwn.layers.weights.frozen import FrozenWeights
 
 
-class _BagSum(torch.autograd.Function):
+class _BagSum(WithoutGradient):
     """Sums of chosen inputs per hidden node, without gradient; stacked tasks become more rows."""
 
     @staticmethod
@@ -25,14 +26,6 @@ class _BagSum(torch.autograd.Function):
         columns = x.reshape(-1, x.shape[-1]).T.contiguous()  # [in, rows]: a node's sum adds whole rows of memory
         sums = F.embedding_bag(chosen, columns, mode="sum")  # [hidden, rows]
         return sums.T.reshape(*leading, len(chosen))
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.mark_non_differentiable(output)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[None, None]:
-        return None, None
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: Tensor, chosen: Tensor) -> tuple[Tensor, int]:
