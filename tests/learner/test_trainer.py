@@ -1,12 +1,11 @@
 """What a task starts from, and that groups are stored as they are trained."""
 
-import threading
-
 import pytest
 import torch
 
 from crwn import NeuroModNet
 from crwn.contexts.bank import ResidentStack, open_bank
+from crwn.contexts.forking import ForkSafeLock, Protects
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
@@ -24,7 +23,7 @@ def trainer() -> Trainer:
     model = NeuroModNet(4, (32,), 2, seed=0)
     shapes = {name: tuple(tensor.shape) for name, tensor in context_tensors(model).items()}
     resident = ResidentStack(open_bank(None, model=fingerprint(model)), shapes, capacity=8)
-    return Trainer(model, resident, 0, torch.device("cpu"), threading.Lock())
+    return Trainer(model, resident, 0, torch.device("cpu"), ForkSafeLock(Protects.MODEL))
 
 
 def sign_of(column: int, name: str | None = None) -> PreparedTask:

@@ -15,6 +15,7 @@ from torch import nn
 from crwn._utils import Closing
 from crwn.contexts import Context, Store, check_free
 from crwn.contexts.bank import Bank, ResidentStack
+from crwn.contexts.forking import ForkSafeLock, Protects
 from crwn.data import inputs
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
@@ -87,7 +88,7 @@ class Learner(Observing, Closing):
         self._statistics = StatisticsStore(self.folder)
         self._streams, self._committed, self._observing = {}, {}, threading.Lock()
         self._forgotten: set[str] = set()
-        self._busy = threading.Lock()
+        self._busy = ForkSafeLock(Protects.MODEL)
         self._predictor = Predictor(self.model, self.resident, self.device, self._busy, SketchIndex(self.bank))
         self._trainer = Trainer(self.model, self.resident, seed, self.device, self._busy)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from crwn.contexts import ContextInfo
 from crwn.contexts.bank import ResidentStack
 from crwn.contexts.bank.resident import Facts
+from crwn.contexts.forking import ForkSafeLock
 from crwn.data.dataset import Rows
 from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
@@ -54,7 +54,7 @@ class Predictor:
     model: nn.Module
     resident: ResidentStack
     device: torch.device
-    busy: threading.Lock
+    busy: ForkSafeLock
     sketches: SketchIndex
 
     @property

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from crwn.contexts.bank import Bank
 from crwn.contexts.bank.interface import Entry
+from crwn.contexts.forking import ForkSafeLock, Protects
 from crwn.contexts.sketch import SIZE, mean_distances, open_sketches
 from crwn.data.dataset import Rows
 from crwn.data.standardize import NO_SCALING, Scaling, stack_scalings
@@ -24,7 +24,7 @@ class SketchIndex:
 
     def __init__(self, bank: Bank) -> None:
         self.bank = bank
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock(Protects.SKETCHES)
         self._marker: int | None = None
         self._row: dict[str, int] = {}
         self._names: list[str] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict
@@ -14,6 +13,7 @@ from torch import nn
 
 from crwn.contexts import Context
 from crwn.contexts.bank import ResidentStack
+from crwn.contexts.forking import ForkSafeLock
 from crwn.errors import ConfigError
 from crwn.learner.fit import NOT_MEASURED, SAMPLE, Start, fit, spread
 from crwn.learner.progress import progress_bar
@@ -43,7 +43,7 @@ class Trainer:
     resident: ResidentStack
     seed: int
     device: torch.device
-    busy: threading.Lock
+    busy: ForkSafeLock
 
     def start(self, task: PreparedTask, start: str | None, *, resume: bool) -> Start:
         """The context that a task starts from: its own, another task's, or None for the model's initial one.

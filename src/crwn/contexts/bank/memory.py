@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from crwn._utils import Closing
 from crwn.contexts import Context, Store, StoredContext, check_model, check_store, stored_checksum
 from crwn.contexts.bank.interface import Change, Entry, no_version
 from crwn.contexts.bank.readable import damages
+from crwn.contexts.forking import ForkSafeLock, Protects
 from crwn.contexts.names import check_free, end_of_prefix, unknown_task
 from crwn.contexts.record import read_record
 
@@ -38,7 +38,7 @@ class MemoryBank(Closing):
         self._sorted: list[str] = []
         self._forgotten: dict[str, tuple[int, int]] = {}  # name -> last version, sequence
         self._sequence = 0
-        self._lock = threading.RLock()
+        self._lock = ForkSafeLock(Protects.BANK)
 
     @property
     def model(self) -> str | None:

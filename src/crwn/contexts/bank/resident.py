@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from collections.abc import Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from torch import Tensor
 
 from crwn.contexts import ContextInfo, ContextStack, Store, StoredContext
 from crwn.contexts.bank.interface import Bank
+from crwn.contexts.forking import ForkSafeLock, Protects
 from crwn.errors import ConfigError
 
 
@@ -48,9 +48,9 @@ class ResidentStack:
         self._marker = bank.marker()
         self._stack = ContextStack(shapes, store=store or bank.store, capacity=min(capacity, 64))
         self._used: OrderedDict[str, None] = OrderedDict()  # least recently used first
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock(Protects.STACK)
         # Fetching and refreshing exclude each other, or an old context could be stacked after its change was seen.
-        self._fetching = threading.Lock()
+        self._fetching = ForkSafeLock(Protects.FETCHING)
 
     def __len__(self) -> int:
         return len(self._stack)
