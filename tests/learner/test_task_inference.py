@@ -15,8 +15,9 @@ from crwn.contexts import Context
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.learner import Learner
+from crwn.learner.entropy import normalised_entropy
 from crwn.learner.ranking import none_fits
-from crwn.learner.task_inference import METHODS, Method, fit_of, normalised_entropy
+from crwn.learner.task_inference import METHODS, Method, fit_of
 from digit_rows import Array, Data
 
 PERMUTATIONS = 20
@@ -71,7 +72,7 @@ def test_gradients_are_those_of_the_mixture(twenty: Learner, digits: Data) -> No
     """`dH/dp_k` by the chain rule equals what a change of one weight of the mixture does to the entropy."""
     from torch.func import functional_call
 
-    from crwn.learner.task_inference import _gains
+    from crwn.learner.one_shot import _gains
 
     names = twenty.tasks[:6]
     x = torch.from_numpy(group(digits, 2, 0, 8))

@@ -19,7 +19,7 @@ from crwn.data.dataset import Rows
 from crwn.data.progress import silent
 from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import RunConfig
-from crwn.learner.task_inference import row_entropies
+from crwn.learner.entropy import row_entropies
 from crwn.methods import Method, make_method
 from crwn.methods.make import ELSEWHERE
 from crwn.methods.sizes import has_images

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from crwn.contexts import Context, ContextInfo, check_free
 from crwn.contexts.bank import Bank, ResidentStack
+from crwn.contexts.forking import ForkSafeLock
 from crwn.data.standardize import Scaling
 from crwn.errors import ContextError, DataError
 from crwn.layers import context_tensors
@@ -28,6 +28,7 @@ from crwn.learner.model_facts import ModelFacts
 from crwn.learner.prepare import DataArgs, prepare_task
 from crwn.learner.removal import Removal, removal_note
 from crwn.learner.statistics_store import StatisticsStore, statistics_name
+from crwn.models.functional import replica
 from crwn.training.exact import ExactSettings, Solution, Statistics, learn_exact, output_layer, solve
 from crwn.training.exact.learn import ClassWeight, ExactResult, add_rows, context_of
 from crwn.training.exact.memory import check_memory, memory_note
@@ -45,7 +46,7 @@ class ExactLearning(ModelFacts):
     bank: Bank
     resident: ResidentStack
     folder: Path | None
-    _busy: threading.Lock
+    _busy: ForkSafeLock
     _statistics: StatisticsStore
 
     def partial_fit(
@@ -117,8 +118,7 @@ class ExactLearning(ModelFacts):
             before = self._statistics.get(context)
             ready = self._prepared(task, x, y, {"sample_weight": sample_weight}, context)
             weights = class_weight_of(context)
-            with self._busy:
-                removed = add_rows(self.model, ready, context.tensors, class_weight=weights)[2]
+            removed = add_rows(self._model_copy(), ready, context.tensors, class_weight=weights)[2]
             left = before.subtract(removed)
             if not left.rows:
                 raise DataError(f'all rows of task "{task}" would be removed: use forget to drop the task')
@@ -166,9 +166,9 @@ class ExactLearning(ModelFacts):
             elif start is not None:
                 tensors = self.bank.get(start).tensors
             ready = self._prepared(task, x, y, data, known, exact)
-            with self._busy:
-                found = learn_exact(self.model, ready, settings, start=tensors, before=before)
-                context = self._context(ready, found, settings)
+            model = self._model_copy()
+            found = learn_exact(model, ready, settings, start=tensors, before=before)
+            context = self._context(model, ready, found, settings)
             keep = resume or bool(exact.get("keep_statistics"))
             return self._store(context, found.statistics if keep else None, old)
 
@@ -190,8 +190,13 @@ class ExactLearning(ModelFacts):
             **data,
         )
 
-    def _context(self, ready: PreparedTask, found: ExactResult, settings: ExactSettings) -> Context:
-        context = make_context(ready, found.learned, self.model, self.fingerprint)
+    def _model_copy(self) -> nn.Module:
+        """A copy of the model that shares its frozen weights, so that predictions do not wait for the closed form."""
+        with self._busy:
+            return replica(self.model)
+
+    def _context(self, model: nn.Module, ready: PreparedTask, found: ExactResult, settings: ExactSettings) -> Context:
+        context = make_context(ready, found.learned, model, self.fingerprint)
         facts = solution_facts(found.solution, found.statistics, settings.ridge)
         if settings.class_weight is not None:
             facts["class_weight"] = (

@@ -116,7 +116,7 @@ def fit(
         starts: for every group the contexts its tasks start from; None for the model's initial one.
         engine: where the work runs; by default in this process.
         checkpoint: where a long group is saved and resumed; for one group only.
-        alone: held while the model is copied or called, where other threads call it too.
+        alone: held while the model is copied, where other threads call it; what is trained and measured is the copy.
         progress: shows the computation of features.
     """
     alone = alone or nullcontext()
@@ -131,10 +131,8 @@ def fit(
         for group, start in zip(ready, begins, strict=True)
     ]
     for position, learned in (engine or LocalEngine()).run(work, callbacks=callbacks):
-        with alone:
-            every = zip(groups[position], ready[position], learned, strict=True)
-            contexts = [make_context(task, one, model, made_by, features=rows) for task, rows, one in every]
-        yield contexts
+        every = zip(groups[position], ready[position], learned, strict=True)
+        yield [make_context(task, one, copy, made_by, features=rows) for task, rows, one in every]
 
 
 def make_context(

@@ -80,8 +80,7 @@ class Observing(ExactLearning):
                 if stream.seen:
                     self._streams[task] = stream
             self._streams[task] = stream  # last: the most recently used
-            with self._busy:
-                predicted, refreshed = stream.observe(ready.rows)
+            predicted, refreshed = stream.observe(ready.rows)
             late = time.monotonic() - self._committed.get(task, 0.0) > COMMIT_SECONDS
             if refreshed and late:
                 self._commit(task)
@@ -93,16 +92,14 @@ class Observing(ExactLearning):
         with self._observing:
             for name in list(self._streams) if task is None else [task]:
                 if name in self._streams and self._streams[name].seen:
-                    with self._busy:
-                        self._streams[name].settle()
+                    self._streams[name].settle()
                     self._commit(name)
 
     def _make_room(self) -> None:
         """Store and drop the streams that were not used for longest, where there are many."""
         while len(self._streams) >= MOST_STREAMS:
             oldest = next(iter(self._streams))
-            with self._busy:
-                self._streams[oldest].settle()
+            self._streams[oldest].settle()
             self._commit(oldest)
             del self._streams[oldest]
 
@@ -119,7 +116,7 @@ class Observing(ExactLearning):
         self._forgotten.add(task)
 
     def _begin(self, task: str, classes: Sequence[Hashable] | None, scaling: Scaling | None, bytes_: bool) -> Stream:
-        layer = output_layer(self.model)
+        layer = output_layer(self._model_copy())
         if task in self.bank:
             context = self.bank.get(task)
             statistics = self._statistics.get(context)

@@ -14,9 +14,12 @@ from crwn.contexts.bank import ResidentStack
 from crwn.contexts.bank.resident import Facts
 from crwn.contexts.sketch import distances, how_far, likely, usual
 from crwn.data.dataset import Rows
-from crwn.data.standardize import NO_SCALING, stack_scalings, standardize_per_task
+from crwn.data.standardize import standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
+from crwn.learner.entropy import normalised_entropy, row_entropies
+from crwn.learner.one_shot import choose_tasks, row_scalings
 from crwn.learner.ranking import TaskScore, ranking_score
+from crwn.learner.slices import cost_of, slice_sizes
 from crwn.models.tied import functional_call_tied
 from crwn.models.vectorize import stacked
 from crwn.training.features import encoded_stack
@@ -30,24 +33,6 @@ FEW = 64
 TOLERANCE = 0.25
 # Cost of rows at the usual distance from the training rows in the ranking, in units of normalized entropy.
 UNLIKE = 0.1
-
-
-def row_entropies(logits: Tensor, classes: Tensor) -> Tensor:
-    """Output entropy of every task and row, divided by the log of the class count: `[tasks, rows]` in 0..1.
-
-    Args:
-        logits: `[tasks, rows, outputs]`.
-        classes: how many of the outputs each task uses, `[tasks]`.
-    """
-    absent = torch.arange(logits.shape[-1], device=logits.device) >= classes[:, None]
-    logp = logits.masked_fill(absent[:, None, :], -math.inf).log_softmax(dim=-1)
-    entropy = -(logp.exp() * logp.masked_fill(absent[:, None, :], 0.0)).sum(dim=-1)
-    return entropy / torch.log(classes.clamp_min(2).to(entropy.dtype))[:, None]
-
-
-def normalised_entropy(logits: Tensor, classes: Tensor) -> Tensor:
-    """Mean over the rows of `row_entropies`: `[tasks]` in 0..1."""
-    return row_entropies(logits, classes).mean(dim=1)
 
 
 @torch.no_grad()
@@ -103,26 +88,32 @@ def rank_tasks(
 ) -> list[TaskScore]:
     """All these classification tasks with their scores for the rows as a group, best first.
 
-    `busy` is entered for one stack at a time, so that other predictions come in between. The order is that of the
+    `busy` is entered for a slice of bounded work at a time: other predictions come in between. The order is that of the
     entropies, to which the distance of the rows from the training rows is added where there is a sketch. Tasks for
     which the rows are strange come after all others, and before those the tasks that are not among `likelier`.
     """
     x = rows.inputs(slice(None))
     found: list[TaskScore] = []
     chosen = set(names if likelier is None else likelier)
-    size = max(1, min(chunk, resident.capacity, _affordable(x)))
+    with busy:
+        cost = cost_of(model, x[0])
+    size, step = slice_sizes(cost, min(chunk, resident.capacity, _affordable(x)), len(x))
     for at in range(0, len(names), size):
         some = list(names[at : at + size])
         tensors, facts = resident.take_with_facts(some)
-        scaling = _row_scalings(rows, [facts[name] for name in some])
+        scaling = row_scalings(rows, [facts[name] for name in some])
         scaled = standardize_per_task(x[None], scaling, row_ndim=x.ndim - 1)
         # Rows in a larger unit than the training rows would have outputs of too low an entropy.
         loud = (scaled.flatten(1).square().mean(dim=1).sqrt() / 1.5).clamp_min(1.0)
         measured = (scaling != torch.tensor([[0.0], [1.0]])).flatten(1).any(dim=1)
         scaled = scaled / torch.where(measured, loud, 1.0).view(len(some), *[1] * x.ndim)
-        with busy:
-            network, ready = encoded_stack(model, scaled, scaling)
-            entropies = task_entropies(network, tensors, ready, [len(facts[name].classes) for name in some])
+        counts = [len(facts[name].classes) for name in some]
+        entropies = torch.zeros(len(some))
+        for row in range(0, len(x), step):
+            part = scaled[:, row : row + step]
+            with busy:
+                network, ready = encoded_stack(model, part, scaling)
+                entropies += task_entropies(network, tensors, ready, counts) * (part.shape[1] / len(x))
         sketches = [facts[name].info.sketch for name in some]
         far = distances(x, sketches, scaling).tolist()
         values = entropies.nan_to_num(1.0).clamp(0.0, 1.0).tolist()
@@ -139,110 +130,9 @@ def rank_tasks(
     return sorted(found, key=lambda one: -one.score)
 
 
-def _row_scalings(rows: Rows, facts: Sequence[Facts]) -> Tensor:
-    """The scaling every task applies to these rows: its own, or none where the rows are standardized already."""
-    return stack_scalings([NO_SCALING if rows.standardized else fact.info.scaling for fact in facts])
-
-
 def _affordable(x: Tensor) -> int:
     """How many copies of the rows stay below 64 MB."""
     return max(1, 2**24 // max(1, x.numel()))
-
-
-def choose_tasks(
-    model: nn.Module,
-    resident: ResidentStack,
-    names: Sequence[str],
-    rows: Rows,
-    *,
-    keep: int,
-    share: float = 0.1,
-    busy: AbstractContextManager[object] = _NOBODY,
-) -> list[str]:
-    """The tasks most likely to be right, by gradients: a few passes of one network instead of one pass per task.
-
-    All contexts are mixed with equal weights `p_k = 1/K`; tasks whose weight would lower the entropy of the mixture
-    most, `-dH/dp_k`, are kept, and mixed again until `keep` are left. By the chain rule `dH/dp_k` is the product of
-    the gradient by the mixed context with the k-th context, so one backward pass and a `[K, parameters]` product do for
-    all K. A task's input scaling is mixed with its context.
-    """
-    left = list(names)
-    while len(left) > keep:
-        gains = _gains(model, resident, left, rows, busy)
-        count = max(keep, math.ceil(len(left) * share))
-        best = gains.topk(count).indices.tolist()
-        left = [left[i] for i in best]
-    return left
-
-
-def _gains(
-    model: nn.Module,
-    resident: ResidentStack,
-    names: Sequence[str],
-    rows: Rows,
-    busy: AbstractContextManager[object] = _NOBODY,
-) -> Tensor:
-    """`-dH/dp_k` of every task at equal weights, `[tasks]`."""
-    x = rows.inputs(slice(None))
-    stacks = _Stacks(resident, names, rows)
-    mixed, scaling, classes = stacks.mean()
-    learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
-    leaves = {key: value.requires_grad_(key in learned) for key, value in mixed.items()}
-    scaling.requires_grad_()
-    with busy, torch.enable_grad():
-        factor, shift = (part.view(-1, 1, 1) if x.ndim == 4 else part for part in scaling)
-        out = functional_call_tied(model, leaves, x * factor + shift)
-        entropy = normalised_entropy(out.float()[None], torch.tensor([classes]))[0]
-        wanted = [*(value for key, value in leaves.items() if key in learned), scaling]
-        gradients = torch.autograd.grad(entropy, wanted, allow_unused=True)
-    by_name = dict(zip([*(key for key in leaves if key in learned), ""], gradients, strict=True))
-    return -stacks.product({key: value for key, value in by_name.items() if value is not None}).nan_to_num(0.0)
-
-
-class _Stacks:
-    """Contexts of many tasks, a part at a time where there are more than stay in memory."""
-
-    def __init__(self, resident: ResidentStack, names: Sequence[str], rows: Rows) -> None:
-        self.resident = resident
-        self.names = names
-        self.rows = rows
-        self.size = min(1024, resident.capacity)
-        self._only: tuple[dict[str, Tensor], Tensor, int] | None = None
-
-    def _part(self, at: int) -> tuple[dict[str, Tensor], Tensor, int]:
-        if self._only is not None:
-            return self._only
-        some = list(self.names[at : at + self.size])
-        tensors, facts = self.resident.take_with_facts(some)
-        raw = _row_scalings(self.rows, [facts[name] for name in some])
-        # (x - mean) / std = x * factor + shift
-        scaling = torch.stack([1 / raw[:, 1], -raw[:, 0] / raw[:, 1]], dim=1)
-        part = tensors, scaling, max(len(fact.classes) for fact in facts.values())
-        if len(some) == len(self.names):
-            self._only = part
-        return part
-
-    def mean(self) -> tuple[dict[str, Tensor], Tensor, int]:
-        """The contexts and scalings mixed with equal weights, and the largest class count."""
-        mixed: dict[str, Tensor] = {}
-        scaling, classes = torch.zeros(2, 1), 1
-        for at in range(0, len(self.names), self.size):
-            tensors, some, count = self._part(at)
-            for key, value in tensors.items():
-                mixed[key] = mixed.get(key, torch.zeros(())) + value.sum(dim=0) / len(self.names)
-            scaling = scaling + some.sum(dim=0) / len(self.names)
-            classes = max(classes, count)
-        return mixed, scaling, classes
-
-    def product(self, gradients: Mapping[str, Tensor]) -> Tensor:
-        """The inner product of every context (its scaling under "") with these gradients, `[tasks]`."""
-        parts = []
-        for at in range(0, len(self.names), self.size):
-            tensors, scaling, _ = self._part(at)
-            every = {**tensors, "": scaling.expand(-1, *gradients[""].shape) if "" in gradients else scaling}
-            products = [every[key].reshape(len(scaling), -1) @ value.flatten() for key, value in gradients.items()]
-            parts.append(torch.stack(products).sum(dim=0))
-        return torch.cat(parts)
 
 
 def choose_by_sketch(resident: ResidentStack, names: Sequence[str], rows: Rows, *, keep: int) -> list[str]:
@@ -252,7 +142,7 @@ def choose_by_sketch(resident: ResidentStack, names: Sequence[str], rows: Rows, 
     for at in range(0, len(names), size):
         facts |= resident.facts(names[at : at + size])
     sketches = [facts[name].info.sketch for name in names]
-    scalings = _row_scalings(rows, [facts[name] for name in names])
+    scalings = row_scalings(rows, [facts[name] for name in names])
     return [names[i] for i in likely(rows.inputs(slice(None)), sketches, scalings, keep)]
 
 
