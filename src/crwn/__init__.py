@@ -10,11 +10,13 @@ __version__ = "0.1.0"
 # Names are imported when they are first used: `crwn --help` and `crwn.__version__` need no torch.
 _HOME = {
     "AsyncClient": "crwn.serve.async_client",
+    "BackboneNet": "crwn.models",
     "Client": "crwn.serve.client",
     "Context": "crwn.contexts",
     "ContextStack": "crwn.contexts",
     "CRWNError": "crwn.errors",
     "FlyNet": "crwn.models",
+    "ImageBackbone": "crwn.models",
     "ImageFlyNet": "crwn.models",
     "Learner": "crwn.learner",
     "NeuroModNet": "crwn.models",
@@ -28,11 +30,13 @@ _HOME = {
 
 __all__ = [
     "AsyncClient",
+    "BackboneNet",
     "Client",
     "Context",
     "ContextStack",
     "CRWNError",
     "FlyNet",
+    "ImageBackbone",
     "ImageFlyNet",
     "Learner",
     "NeuroModNet",
@@ -51,7 +55,7 @@ if TYPE_CHECKING:
     from crwn.data.dataset import Rows
     from crwn.errors import CRWNError
     from crwn.learner import Learner
-    from crwn.models import FlyNet, ImageFlyNet, NeuroModNet, NeuroModResNet
+    from crwn.models import BackboneNet, FlyNet, ImageBackbone, ImageFlyNet, NeuroModNet, NeuroModResNet
     from crwn.models.convert import neuromodulate
     from crwn.scenarios import make_scenario
     from crwn.serve.async_client import AsyncClient

@@ -65,6 +65,18 @@ def check_finite(x: Tensor) -> None:
             raise DataError(f"row {start + int(bad.nonzero()[0, 0])} has NaN or infinite values: clean the data first")
 
 
+def check_unit(x: Tensor) -> None:
+    """Raise DataError for images of numbers that are not from 0 to 1; bytes are from 0 to 255 by themselves."""
+    if x.dtype == torch.uint8 or not len(x):
+        return
+    low, high = float(x.min()), float(x.max())
+    if low < 0 or high > 1:
+        raise DataError(
+            f"images of numbers go from {low:g} to {high:g}, a backbone takes 0 to 1: divide them by 255, "
+            "or give bytes (uint8)"
+        )
+
+
 def collect(data: Any) -> tuple[Tensor, list[Hashable]]:
     """Read all rows and labels of a Dataset or DataLoader."""
     if isinstance(data, Rows):

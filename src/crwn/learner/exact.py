@@ -185,6 +185,7 @@ class ExactLearning(ModelFacts):
             seed=self.seed,
             known=known,
             byte_scaling=self.byte_scaling or BYTE_SCALING,
+            float_scaling=self.float_scaling,
             classes=given.get("classes"),
             scaling=given.get("scaling"),
             **data,

@@ -149,7 +149,7 @@ class Learner(Observing, Closing):
         self.try_on(x)
         return prepare_task(
             task, x, y, shape=self.input_shape, outputs=self.outputs, seed=self.seed, known=known,
-            byte_scaling=self.byte_scaling, **data,
+            byte_scaling=self.byte_scaling, float_scaling=self.float_scaling, **data,
         )  # fmt: skip
 
     def learn_prepared(

@@ -47,6 +47,11 @@ class ModelFacts:
         return network_of(self.model).byte_scaling
 
     @property
+    def float_scaling(self) -> Scaling | None:
+        """The same for images of numbers from 0 to 1."""
+        return network_of(self.model).float_scaling
+
+    @property
     def copies(self) -> int:
         """How many rows of features one row of a task makes, such as two with mirror images."""
         return copies_of(self.model)

@@ -133,7 +133,7 @@ class Observing(ExactLearning):
             )
         if scaling is not None:
             check_scaling(scaling, task)
-        usual = BYTE_SCALING if bytes_ else NO_SCALING
+        usual = (self.byte_scaling or BYTE_SCALING) if bytes_ else (self.float_scaling or NO_SCALING)
         tensors = context_tensors(self.model)
         statistics = Statistics.empty(
             layer.width,

@@ -47,6 +47,7 @@ def prepare_task(
     known: Context | None = None,
     info: Mapping[str, Any] | None = None,
     byte_scaling: Scaling | None = None,
+    float_scaling: Scaling | None = None,
     kind: Kind | None = None,
     refit: bool = False,
     classes: Sequence[Hashable] | None = None,
@@ -63,6 +64,7 @@ def prepare_task(
         known: the context of a task that is resumed: its classes, scaling and the user's facts are taken from it.
         info: the user's facts for the context; with `columns` the rows are a table.
         byte_scaling: the scaling of uint8 rows; None to measure it.
+        float_scaling: the scaling of other rows, which are from 0 to 1 then; None to measure it.
         kind: of the task; classification by default, or that of the context that is resumed.
         refit: learn from all rows in the end; the share held out only measures what learning reaches.
         classes: all classes of a new task; those of its rows by default.
@@ -94,7 +96,9 @@ def prepare_task(
             raise DataError(f"{len(tensor)} rows but {len(targets.y)} labels: there must be one for each row")
         if not len(tensor):
             raise DataError(f'task "{task}" has no rows: learning needs at least one')
-        usual = byte_scaling if tensor.dtype == torch.uint8 else None
+        usual = byte_scaling if tensor.dtype == torch.uint8 else float_scaling
+        if float_scaling is not None:
+            inputs.check_unit(tensor)
         table = True if facts.columns is not None and tensor.ndim == 2 else None
         if known or scaling is None:
             scaling = known.info.scaling if known else usual or measure_scaling(tensor, table=table)

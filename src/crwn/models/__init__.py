@@ -4,6 +4,7 @@ A model is an ordinary `nn.Module`; its context is what `layers.context_names` l
 what it can do. May import: `layers`, `errors`.
 """
 
+from crwn.models.backbones import BackboneNet, ImageBackbone, load_backbone
 from crwn.models.custom import CustomModule, network_of
 from crwn.models.encoded import EncodedNetwork
 from crwn.models.flynet import FlyNet
@@ -15,10 +16,12 @@ from crwn.models.resnet import NeuroModResNet, ResNet18, resnet18
 
 __all__ = [
     "MODELS",
+    "BackboneNet",
     "Capabilities",
     "CustomModule",
     "EncodedNetwork",
     "FlyNet",
+    "ImageBackbone",
     "ImageFlyNet",
     "Network",
     "NeuroModNet",
@@ -28,6 +31,7 @@ __all__ = [
     "build",
     "describe",
     "fingerprint",
+    "load_backbone",
     "network_of",
     "resnet18",
 ]

@@ -29,6 +29,7 @@ class CustomModule:
     config: ClassVar[Mapping[str, Any]] = {}
     normalized: ClassVar[bool] = False
     byte_scaling: ClassVar[None] = None
+    float_scaling: ClassVar[None] = None
     rowwise: ClassVar[bool] = False
     pure: ClassVar[bool] = False
     rebuildable: ClassVar[bool] = False

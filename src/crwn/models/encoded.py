@@ -53,11 +53,15 @@ class DecodedNetwork(Network):
         """Features of prepared inputs `[..., *input_shape]`, as predictions use them: `[..., features]`."""
         raise NotImplementedError
 
+    def hidden(self, x: Tensor) -> Tensor:
+        """What the decoder takes for prepared inputs: the features, where nothing stands between them."""
+        return self.encode(x)
+
     def forward(self, x: Tensor) -> Tensor:
         return self.forward_with({}, x)
 
     def forward_with(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        hidden = self.encode(x)
+        hidden = self.hidden(x)
         out: Tensor
         if isinstance(self.decoder, ModulatedLinear):
             out = self.decoder(hidden, self.decoder.gain_from(tensors, "decoder"))
@@ -66,7 +70,7 @@ class DecodedNetwork(Network):
         return out
 
     def forward_with_contexts(self, contexts: RowContexts, x: Tensor) -> Tensor:
-        out: Tensor = self.decoder(self.encode(x), contexts.gain(self.decoder, "decoder"))
+        out: Tensor = self.decoder(self.hidden(x), contexts.gain(self.decoder, "decoder"))
         return out
 
 
@@ -79,7 +83,7 @@ class EncodedNetwork(DecodedNetwork):
         return self.decoder.frozen.in_features
 
     @property
-    def head(self) -> DecoderHead:
+    def head(self) -> Network:
         """The network that takes features; it shares the frozen weights, and its context has the same names."""
         return DecoderHead(self.decoder, suggested_rate=self.suggested_rate)
 

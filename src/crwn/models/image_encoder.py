@@ -9,7 +9,6 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError, DataError
-from crwn.layers.functional import WithoutGradient
 from crwn.layers.weights.dead_leaves import dead_leaves
 from crwn.layers.weights.filters import CONTRAST, FilterBank, Images, standardized
+from crwn.models.frozen_call import frozen_call
 from crwn.models.trained import set_trained
 
 WORKING_BYTES = 2 * 2**20  # of responses that a thread computes at once: they stay in its core's cache
@@ -126,8 +125,7 @@ class ImageEncoder(nn.Module):
         """Features `[..., features]` of standardized images `[..., channels, height, width]`, without gradient."""
         if tuple(x.shape[-3:]) != self.input_shape:
             raise DataError(f"images have shape {tuple(x.shape[-3:])}, this model takes {self.input_shape}")
-        out: Tensor = _Encode.apply(x, self)  # type: ignore[no-untyped-call]
-        return out
+        return frozen_call(self.encode, x, dims=3)
 
     @torch.no_grad()
     def encode(self, x: Tensor) -> Tensor:
@@ -225,20 +223,6 @@ class ImageEncoder(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{' x '.join(map(str, self.input_shape))} -> {self.features:,} features, grid {self.grid} x {self.grid}"
-
-
-class _Encode(WithoutGradient):
-    """Features without gradient; stacked tasks become more images."""
-
-    @staticmethod
-    def forward(x: Tensor, encoder: ImageEncoder) -> Tensor:
-        leading = x.shape[:-3]
-        return encoder.encode(x.reshape(-1, *x.shape[-3:])).view(*leading, encoder.features)
-
-    @staticmethod
-    def vmap(info: Any, in_dims: tuple[int | None, None], x: Tensor, encoder: ImageEncoder) -> tuple[Tensor, int]:
-        assert in_dims[0] is not None
-        return encoder(x.movedim(in_dims[0], 0)), 0
 
 
 def _checked_shape(shape: Sequence[int]) -> tuple[int, int, int]:

@@ -13,6 +13,8 @@ from crwn.models.tied import functional_call_tied
 from crwn.models.vectorize import over_rows
 
 NamedTensors = Iterator[tuple[str, Tensor]]
+Scale = float | tuple[float, ...]
+Scaling = tuple[Scale, Scale]  # mean and deviation of all values of a row, or one for each channel
 Caller = Callable[[Mapping[str, Tensor], Tensor], Tensor]
 
 
@@ -44,8 +46,12 @@ class Capabilities(Protocol):
         """The learning rate to use with Adam where the caller gives none."""
 
     @property
-    def byte_scaling(self) -> tuple[float, float] | None:
+    def byte_scaling(self) -> Scaling | None:
         """Mean and deviation that uint8 rows are standardized with; None where every task measures its own."""
+
+    @property
+    def float_scaling(self) -> Scaling | None:
+        """The same for rows of other numbers, which are from 0 to 1 then; None where every task measures its own."""
 
     @property
     def rowwise(self) -> bool:
@@ -93,10 +99,11 @@ class Network(nn.Module):
     """
 
     kind: ClassVar[str]
-    byte_scaling: ClassVar[tuple[float, float] | None] = None
+    byte_scaling: Scaling | None = None
+    float_scaling: Scaling | None = None
     rowwise: ClassVar[bool] = False
     pure: ClassVar[bool] = True
-    rebuildable: ClassVar[bool] = True
+    rebuildable: bool = True
     merges_completely: ClassVar[bool] = True
     config: dict[str, Any]
     classes: int

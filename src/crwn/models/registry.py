@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from crwn.errors import ModelError
+from crwn.models.backbones.network import BackboneNet
 from crwn.models.custom import network_of
 from crwn.models.flynet import FlyNet
 from crwn.models.image_flynet import ImageFlyNet
@@ -16,7 +17,9 @@ from crwn.models.network import Network
 from crwn.models.neuromodnet import NeuroModNet
 from crwn.models.resnet import NeuroModResNet
 
-MODELS: dict[str, type[Network]] = {model.kind: model for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet)}
+MODELS: dict[str, type[Network]] = {
+    model.kind: model for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet, BackboneNet)
+}
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from crwn.errors import ModelError
 from crwn.layers import ModulatedLinear, context_tensors
 from crwn.models import network_of
+from crwn.models.encoded import DecodedNetwork
 
 Array = npt.NDArray[np.float64]
 CHECKED_ROWS = 4
@@ -52,9 +53,8 @@ class OutputLayer:
     @torch.no_grad()
     def features(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """The inputs `[rows, features]` of the layer for model inputs `x` with this context in the other layers."""
-        if (encode := getattr(self.model, "encode", None)) is not None and self.name == "decoder":
-            encoded: Tensor = encode(x)
-            return encoded
+        if isinstance(self.model, DecodedNetwork) and self.name == "decoder":
+            return self.model.hidden(x)
         seen: list[Tensor] = []
         handle = self.layer.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))
         training = self.model.training

@@ -1,0 +1,12 @@
+"""Backbones: pretrained networks whose features are frozen, and the network that learns contexts on top of them.
+
+`load_backbone("efficientnet-lite0")` makes one whose weights are inside an installed package, `ImageBackbone(module)`
+makes one of any `nn.Module`. Both are called with images and return features `[..., features]`; they have a
+`fingerprint` of all that determines the features, and no parameters.
+"""
+
+from crwn.models.backbones.image import ImageBackbone
+from crwn.models.backbones.names import load_backbone, register_backbone
+from crwn.models.backbones.network import BackboneNet
+
+__all__ = ["BackboneNet", "ImageBackbone", "load_backbone", "register_backbone"]

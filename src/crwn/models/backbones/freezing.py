@@ -1,0 +1,41 @@
+"""A module frozen for good: its weights are buffers that are neither learned nor saved, and have a checksum."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from crwn.errors import ModelError
+
+
+def frozen_copy(module: nn.Module) -> nn.Module:
+    """A copy in evaluation mode that has no parameters: all of its tensors are buffers outside its state dict.
+
+    Raises:
+        ModelError: the module cannot be copied.
+    """
+    try:
+        work = copy.deepcopy(module).eval()
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise ModelError(f"{type(module).__name__} cannot be copied: {str(error).splitlines()[0]}") from None
+    kept: dict[int, Tensor] = {}  # tied weights stay one tensor
+    for part in work.modules():
+        for name, parameter in list(part.named_parameters(recurse=False)):
+            delattr(part, name)
+            part.register_buffer(name, kept.setdefault(id(parameter), parameter.detach()), persistent=False)
+        part._non_persistent_buffers_set.update(part._buffers)
+    return work
+
+
+def weights_checksum(tensors: Mapping[str, Tensor]) -> str:
+    """SHA-256 of names, shapes and values: the same on every machine that has the same weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        value = tensor.detach().cpu().contiguous()
+        digest.update(f"{name}:{value.dtype}:{tuple(value.shape)}:".encode())
+        digest.update(value.reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()

@@ -1,0 +1,147 @@
+"""Contexts on a backbone: its features are computed once for all tasks, and a task modulates the head on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any
+
+from torch import Tensor
+
+from crwn.errors import ConfigError, ModelError
+from crwn.layers import ModulatedLinear
+from crwn.models.backbones.head import Expansion, FeatureHead
+from crwn.models.backbones.image import ImageBackbone
+from crwn.models.backbones.names import load_backbone
+from crwn.models.encoded import EncodedNetwork
+
+UNITS = 5120
+
+
+class BackboneNet(EncodedNetwork):
+    """`f = backbone(x)`, `h = relu(W f / |f|)`, `logits = R (alpha * v ⊙ h)`: a task learns v and alpha.
+
+    The backbone's weights are stored nowhere: a model folder has its name and the checksum of its weights, and refuses
+    other weights. W and R come from the seed.
+
+    Args:
+        backbone: a name that `load_backbone` knows, or an `ImageBackbone`.
+        classes: outputs.
+        seed: determines W, R and the context every task starts from.
+        input_shape: `(channels, height, width)` of the images, 1 or 3 channels; the backbone resizes them. By default
+            three channels of the backbone's own size.
+        size: height and width that the backbone computes with; 96 by default. Only with a name.
+        units: frozen random units h; 0 modulates the features themselves.
+        mirror: a task learns every training image and its mirror image.
+        weights: the checksum that the backbone's weights must have.
+        modulation, start, start_scale: as for NeuroModNet.
+
+    Raises:
+        ConfigError: a setting is impossible.
+        MissingExtraError: the packages of the backbone are not installed.
+        ModelError: the backbone's weights are others than `weights`.
+    """
+
+    kind = "backbone"
+    rowwise = True
+    suggested_rate = 0.02
+
+    def __init__(
+        self,
+        backbone: str | ImageBackbone = "efficientnet-lite0",
+        classes: int = 10,
+        *,
+        seed: int,
+        input_shape: Sequence[int] | None = None,
+        size: int | None = None,
+        units: int = UNITS,
+        mirror: bool = True,
+        weights: str | None = None,
+        modulation: str = "both",
+        start: str = "uniform",
+        start_scale: float = 1.0,
+    ) -> None:
+        super().__init__()
+        found = backbone
+        if isinstance(found, str):
+            found = load_backbone(found, **({} if size is None else {"size": index(size)}))
+        elif size is not None:
+            raise ConfigError(f"size ({size}) is for a backbone by name: this one computes with {found.size}")
+        if weights is not None and weights != found.weights:
+            raise ModelError(
+                f"the weights of backbone {found.name} have changed: the model was made with {weights[:12]}..., "
+                f"here they are {found.weights[:12]}...; install the version of its package that was used then"
+            )
+        self.rebuildable = isinstance(backbone, str)
+        self.backbone = found
+        self.classes, self.mirror = index(classes), bool(mirror)
+        self.input_shape = _checked_shape(input_shape or (3, found.size, found.size))
+        channels = self.input_shape[0]
+        self.byte_scaling = found.scaling(channels, 255.0)
+        self.float_scaling = found.scaling(channels, 1.0)
+        self.config = {
+            "backbone": found.name,
+            "classes": self.classes,
+            "seed": index(seed),
+            "input_shape": list(self.input_shape),
+            "size": found.size,
+            "units": index(units),
+            "mirror": self.mirror,
+            "weights": found.weights,
+            "modulation": modulation,
+            "start": start,
+            "start_scale": float(start_scale),
+        }
+        self.expansion = Expansion(found.features, index(units), seed=index(seed))
+        self.decoder = ModulatedLinear(
+            index(units) or found.features,
+            self.classes,
+            seed=index(seed),
+            name="decoder",
+            modulation=modulation,
+            start=start,
+            start_scale=start_scale,
+        )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return {"kind": self.kind if self.rebuildable else "own", "config": self.config}
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        return {"kind": self.kind, "config": self.config}
+
+    @property
+    def features(self) -> int:
+        return self.backbone.features
+
+    @property
+    def head(self) -> FeatureHead:
+        return FeatureHead(self.expansion, self.decoder, self.features, suggested_rate=self.suggested_rate)
+
+    @property
+    def encoder_fingerprint(self) -> str:
+        return self.backbone.fingerprint
+
+    @property
+    def copies(self) -> int:
+        return 2 if self.mirror else 1
+
+    def encode(self, x: Tensor) -> Tensor:
+        """Features of the backbone `[..., features]` for prepared images."""
+        features: Tensor = self.backbone(x)
+        return features
+
+    def encode_copy(self, x: Tensor, number: int) -> Tensor:
+        return self.encode(x.flip(-1) if number else x)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        out: Tensor = self.expansion(self.encode(x))
+        return out
+
+
+def _checked_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    if len(shape) != 3 or shape[0] not in (1, 3) or min(shape) < 1:
+        raise ConfigError(f"images for a backbone have the shape (1 or 3, height, width), got {tuple(shape)}")
+    channels, height, width = (index(length) for length in shape)
+    return channels, height, width
