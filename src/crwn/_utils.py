@@ -1,4 +1,4 @@
-"""Helpers of all rooms: cores, checked settings, files written whole or not at all, objects closed by `with`."""
+"""Helpers of all rooms: cores, memory, checked settings, files written whole, objects closed by `with`."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS and Windows
         return os.cpu_count() or 1
+
+
+def free_memory() -> int | None:
+    """Bytes of memory that are free, where the system reports it."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration, ValueError):
+        return None
 
 
 def validated(kind: type[Model], fields: Mapping[str, Any]) -> Model:

@@ -146,7 +146,14 @@ def test_pickling_a_learner_says_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes", [{"hidden": [10**9, 10**9]}, {"in_features": 10**15}, {"hidden": [8], "classes": 10**40}]
+    "sizes",
+    [
+        {"hidden": [10**9, 10**9]},
+        {"in_features": 10**15},
+        {"hidden": [8], "classes": 10**40},
+        {"hidden": [50_000] * 1000},  # none of them large by itself
+        {"hidden": [2**22] * 10_000, "weights": "hadamard"},
+    ],
 )
 def test_a_description_of_impossible_sizes_is_refused_before_weights_are_made(
     sizes: dict[str, object], folder: Path
@@ -157,6 +164,32 @@ def test_a_description_of_impossible_sizes_is_refused_before_weights_are_made(
     with pytest.raises(ModelError, match=r"does not describe a network .*make more than") as caught:
         Learner.load(folder)
     assert "\n" not in str(caught.value)
+
+
+def test_a_description_that_is_no_description_is_refused(folder: Path) -> None:
+    for text in ('{"format": 1, "kind": ' + " " * 2**25 + "}", "[" * 100_000):
+        (folder / "model.json").write_text(text)
+        with pytest.raises(ModelError, match=r"model.json cannot be read \(.*it is damaged") as caught:
+            Learner.load(folder)
+        assert len(str(caught.value)) < 500
+
+
+def test_a_backup_that_unpacks_to_more_than_it_is_is_refused(folder: Path, tmp_path: Path) -> None:
+    back_up(folder, tmp_path / "good")
+    with (
+        zipfile.ZipFile(tmp_path / "good") as good,
+        zipfile.ZipFile(tmp_path / "bomb", "w", zipfile.ZIP_DEFLATED) as bomb,
+    ):
+        record = json.loads(good.read("backup.json"))
+        record["files"]["zeros"] = "0" * 64
+        for name in good.namelist():
+            if name != "backup.json":
+                bomb.writestr(name, good.read(name), zipfile.ZIP_STORED)
+        bomb.writestr("zeros", bytes(2**26))
+        bomb.writestr("backup.json", json.dumps(record), zipfile.ZIP_STORED)
+    with pytest.raises(ModelError, match=r"'zeros' is compressed, which backups are not"):
+        restore(tmp_path / "bomb", tmp_path / "new.crwn")
+    assert not (tmp_path / "new.crwn").exists()
 
 
 def test_one_damaged_task_is_left_out_of_maps_and_neighbours(folder: Path) -> None:

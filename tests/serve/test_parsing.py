@@ -15,6 +15,8 @@ from crwn.serve.limits import Limits
 from crwn.serve.parsing import Parser
 from serving import Array, Running
 
+MOST = 2_000_000  # rows
+
 
 def test_a_large_body_does_not_stop_other_requests(service: Running) -> None:
     data = b'{"rows": [' + b"[]," * 5_000_000 + b"[]]}"
@@ -52,11 +54,14 @@ def test_the_parser_refuses_in_one_line_and_goes_on() -> None:
     try:
         for data in (b"[" * 200_000, b"{", b"[1]", b'{"rows": [[1, 2}'):
             with pytest.raises(ServeError, match=r"JSON|object"):
-                parser.parse_here(data, "rows")
+                parser.parse_here(data, "rows", MOST)
         for data in (b'{"rows": [[1], [1, 2]]}', b'{"rows": [["a"]]}'):
             with pytest.raises(DataError, match="lists of numbers"):
-                parser.parse_here(data, "rows")
-        rest, array = parser.parse_here(b'{"rows": [[1, 2.5]], "task": "a"}', "rows")
+                parser.parse_here(data, "rows", MOST)
+        with pytest.raises(ServeError, match="3 rows at once: send at most 2") as caught:
+            parser.parse_here(b'{"rows": [[1], [1, 2], "a"]}', "rows", 2)
+        assert (caught.value.status, caught.value.code) == (413, "too_many_rows")
+        rest, array = parser.parse_here(b'{"rows": [[1, 2.5]], "task": "a"}', "rows", MOST)
         assert rest["task"] == "a"
         np.testing.assert_array_equal(np.asarray(array), [[1, 2.5]])
     finally:
@@ -67,8 +72,8 @@ def test_a_body_that_takes_too_long_ends_its_process_alone() -> None:
     parser = Parser(Limits(parse_seconds=0.0))
     try:
         with pytest.raises(ServeError, match="in time"):
-            parser.parse_here(b'{"rows": [' + b"[1]," * 1_000_000 + b"[1]]}", "rows")
+            parser.parse_here(b'{"rows": [' + b"[1]," * 1_000_000 + b"[1]]}", "rows", MOST)
         parser.limits = Limits()
-        assert parser.parse_here(b'{"rows": [[1]]}', "rows")[1] is not None
+        assert parser.parse_here(b'{"rows": [[1]]}', "rows", MOST)[1] is not None
     finally:
         parser.stop()

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crwn._utils import write_whole
+from crwn._utils import free_memory, write_whole
 from crwn.contexts.checks import check_labels, check_stamp, check_values, values_are_usable
 from crwn.contexts.dtype import Store, check_store, pack, unpack
 from crwn.contexts.info import ContextInfo
@@ -203,6 +203,9 @@ class Context:
     def load(cls, path: str | Path) -> Context:
         """Read a file that `save` wrote."""
         try:
+            size, free = Path(path).stat().st_size, free_memory()
+            if free is not None and size > free:
+                raise ContextError(f"context file {path} has {size:,} bytes, {free:,} are free: it is no context")
             data = Path(path).read_bytes()
         except OSError as error:
             raise ContextError(f"cannot read context file {path}: {error.strerror or error}: check the path") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crwn.data.bounded import check_memory, read_gzip, read_npy, unpackable
 from crwn.data.image_set import Array
 from crwn.errors import DataError
 
@@ -96,23 +96,26 @@ def check_labels(y: Array, rows: int, where: str) -> Array:
 
 def _load_npy(path: Path) -> Array:
     try:
-        # Opened here because NumPy does not close a damaged file that it opened.
         with path.open("rb") as file:
-            loaded = np.load(file, allow_pickle=False)
+            return read_npy(file, path.stat().st_size, str(path))
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path} cannot be read as an array ({error}); Python objects are never unpickled") from None
-    if not isinstance(loaded, np.ndarray):
-        raise DataError(f"{path} is no .npy file")
-    return loaded
 
 
 def _load_npz(path: Path) -> dict[str, Array]:
     try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            if "x" not in archive.files:
-                raise DataError(f"{path} has no array 'x': it has {', '.join(archive.files) or 'no arrays'}")
-            return {part: archive[part] for part in archive.files if part in _PARTS}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, AttributeError, TypeError) as error:
+        with zipfile.ZipFile(path) as archive:
+            members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
+            if "x" not in members:
+                raise DataError(f"{path} has no array 'x': it has {', '.join(members) or 'no arrays'}")
+            wanted = {part: members[part] for part in _PARTS if part in members}
+            check_memory(sum(one.file_size for one in wanted.values()), str(path))
+            parts = {}
+            for part, member in wanted.items():
+                with archive.open(member) as file:
+                    parts[part] = read_npy(file, member.file_size, f"{part} in {path}")
+            return parts
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError) as error:
         raise DataError(f"{path} cannot be read as .npz ({error}); Python objects are never unpickled") from None
 
 
@@ -124,7 +127,8 @@ def is_idx(path: Path) -> bool:
 def read_idx(path: Path) -> Array:
     """Read the uint8 array of an idx file: two zero bytes, type 8, number of axes, big-endian sizes, then the bytes."""
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        check_memory(path.stat().st_size, str(path))
+        data = read_gzip(path, unpackable(), str(path)) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path} cannot be read ({error}): it is damaged, get it again") from None
     if len(data) < 4 or data[:3] != b"\x00\x00\x08":

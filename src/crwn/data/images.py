@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import zipfile
 import zlib
@@ -15,6 +16,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
+from crwn.data.bounded import check_memory
 from crwn.data.image_set import Array
 from crwn.data.progress import Progress, silent
 from crwn.errors import DataError
@@ -23,6 +25,7 @@ SUFFIXES = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".gif", ".tif", ".tiff", "
 GREY = {"1", "L", "LA"}
 CHUNK = 64  # images a thread decodes before it reports
 LONGEST = 64  # pixels that images of different sizes are at most resized to
+LARGEST_FILE = 2**28  # bytes of one image in a zip
 ORIENTATION = 0x0112  # the EXIF tag
 
 ReadBytes = Callable[[str], bytes]
@@ -106,8 +109,16 @@ def opened(path: Path) -> Iterator[tuple[list[str], list[str], ReadBytes]]:
         yield (
             [name for name in names if name[-1] != "/"],
             [name[:-1] for name in names if name[-1] == "/"],
-            archive.read,
+            lambda name: _read_member(archive, name, path),
         )
+
+
+def _read_member(archive: zipfile.ZipFile, name: str, path: Path) -> bytes:
+    """An image in a zip; no more bytes are unpacked than it declares, and it may declare `LARGEST_FILE`."""
+    declared = archive.getinfo(name).file_size
+    if declared > LARGEST_FILE:
+        raise DataError(f"{name} in {path} has {declared:,} bytes when unpacked, an image has at most {LARGEST_FILE:,}")
+    return archive.read(name)
 
 
 def _decode(images: ImageFiles, read: ReadBytes, shape: Sequence[int] | None) -> Array:
@@ -163,7 +174,9 @@ def _pixels(
 ) -> Array:
     """The pixels of all images of one size (width, height), or resized to it."""
     width, height = size
-    out = np.empty((len(files), height, width) if grey else (len(files), 3, height, width), dtype=np.uint8)
+    shape = (len(files), height, width) if grey else (len(files), 3, height, width)
+    check_memory(math.prod(shape), f"{path} with {len(files):,} images of {width} x {height}")
+    out = np.empty(shape, dtype=np.uint8)
 
     def decode(start: int) -> int:
         stop = min(start + CHUNK, len(files))

@@ -118,6 +118,9 @@ def _unpack(source: Path, scratch: Path) -> dict[str, Any]:
             if not {BANK, DESCRIPTION} <= files.keys() or set(archive.namelist()) != {*files, RECORD}:
                 raise ModelError(f"{wrong}: it does not have the files that it lists: use another backup")
             for name, expected in files.items():
+                packed_as = archive.getinfo(name)
+                if packed_as.compress_type != zipfile.ZIP_STORED or packed_as.file_size != packed_as.compress_size:
+                    raise ModelError(f"{wrong}: {name!r:.60} is compressed, which backups are not: use another backup")
                 path = PurePosixPath(name)
                 if path.is_absolute() or ".." in path.parts:
                     raise ModelError(f"{wrong}: it has a file named {name!r:.60}: use another backup")

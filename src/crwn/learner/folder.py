@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from crwn._utils import write_whole
+from crwn._utils import free_memory, write_whole
 from crwn.contexts import Context, Store
 from crwn.contexts.bank import Bank, open_bank
 from crwn.errors import DataError, ModelError
@@ -22,7 +23,8 @@ from crwn.models.trained import set_trained, trained_weights
 FORMAT = 1
 DESCRIPTION = "model.json"
 BANK = "bank.sqlite"
-MOST_WEIGHTS = 2**33  # of one layer: 32 GB
+MOST_WEIGHTS = 2**33  # 32 GB
+LARGEST_DESCRIPTION = 2**24  # bytes of model.json
 AT_ONCE = 1000  # contexts copied together
 WEIGHTS = "weights.safetensors"  # weights that no seed makes: of a converted module, or trained by a first task
 
@@ -81,6 +83,8 @@ def read_description(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise ModelError(f"there is no model folder {folder}: check the path, or make one with `crwn learn`")
     try:
+        if path.stat().st_size > LARGEST_DESCRIPTION:
+            raise ValueError(f"it has {path.stat().st_size:,} bytes, the most are {LARGEST_DESCRIPTION:,}")
         record = json.loads(path.read_text())
     except FileNotFoundError:
         if (folder / "metrics.jsonl").exists():
@@ -89,7 +93,7 @@ def read_description(folder: Path) -> dict[str, Any]:
                 "learns none; do the run again to have them"
             ) from None
         raise ModelError(f"{folder} is not a model folder: it has no {DESCRIPTION}") from None
-    except (OSError, UnicodeDecodeError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise ModelError(f"{path} cannot be read ({error}): it is damaged; restore it with `crwn restore`") from None
     if not isinstance(record, dict) or not isinstance(record.get("fingerprint"), str):
         raise ModelError(f"{path} is not a model description: it is damaged; restore it with `crwn restore`")
@@ -125,11 +129,15 @@ def _check_sizes(record: dict[str, Any]) -> None:
     sizes: list[int] = []
     for key, value in config.items() if isinstance(config, dict) else ():
         if "seed" not in key:
-            sizes += [one for one in (value if isinstance(value, list) else [value]) if type(one) is int]
-    first, second = sorted([*map(abs, sizes), 1, 1])[-2:]
+            sizes += [abs(one) for one in (value if isinstance(value, list) else [value]) if type(one) is int]
     dense = isinstance(config, dict) and config.get("weights") != "hadamard"
-    if first * (second if dense else 1) > MOST_WEIGHTS:
-        raise ValueError(f"sizes {first} and {second} make more than {MOST_WEIGHTS:,} weights of one layer")
+    first, second = sorted([*sizes, 1, 1])[-2:]
+    # One layer may join the two largest sizes, others the neighbours in the list of hidden layers.
+    weights = max(first * second, sum(map(mul, sizes, sizes[1:]))) if dense else sum(sizes)
+    free = free_memory()
+    most = MOST_WEIGHTS if free is None else min(MOST_WEIGHTS, free // 4)  # 4 bytes each
+    if weights > most:
+        raise ValueError(f"sizes like {first} and {second} make more than {most:,} weights, the most memory has")
 
 
 def _load_kept(folder: Path, record: dict[str, Any], model: nn.Module) -> None:

@@ -76,7 +76,7 @@ async def _from_json(service: Service, kind: type[Question], data: bytes) -> tup
     if len(data) <= service.limits.parsed_here_bytes:
         given = body.parse_json(kind, data)
         return given, None if are_named(given.rows) else body.numbers(given.rows)
-    rest, array = await service.parser.parse(data, "rows")
+    rest, array = await service.parser.parse(data, "rows", service.limits.rows)
     if array is None:
         given = body.checked(kind, rest)
         return given, None if are_named(given.rows) else body.numbers(given.rows)

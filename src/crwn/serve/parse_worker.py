@@ -15,8 +15,11 @@ import orjson
 MOST_MEMORY = 4 * 2**30
 
 
-def parse(data: bytes, key: str) -> tuple[dict[str, Any], bytes]:
-    """A JSON object without the array under `key`, and that array as bytes; its dtype and shape are under "array"."""
+def parse(data: bytes, key: str, most: int) -> tuple[dict[str, Any], bytes]:
+    """A JSON object without the array under `key`, and that array as bytes; its dtype and shape are under "array".
+
+    More than `most` rows are refused before they are converted, which takes far longer than reading them.
+    """
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
@@ -26,6 +29,8 @@ def parse(data: bytes, key: str) -> tuple[dict[str, Any], bytes]:
     rows = found.get(key)
     if not isinstance(rows, list) or not rows or isinstance(rows[0], dict):
         return {"rest": found}, b""
+    if len(rows) > most:
+        return {"problem": f"{len(rows):,} rows at once: send at most {most:,}", "code": "too_many_rows"}, b""
     try:
         array = np.asarray(rows)
     except (ValueError, TypeError, OverflowError, RecursionError):
@@ -45,10 +50,10 @@ def answer(given: BinaryIO, taken: BinaryIO) -> bool:
     line = given.readline()
     if not line:
         return False
-    size, key = orjson.loads(line)
+    size, key, most = orjson.loads(line)
     data = given.read(size)
     try:
-        found, array = parse(data, key)
+        found, array = parse(data, key, most)
         head = orjson.dumps(found)
     except MemoryError:
         problem = "parsing the body needs too much memory: send less at once"

@@ -31,8 +31,8 @@ class Parser:
         self._thread = ThreadPoolExecutor(1, "crwn-parsing")
         self._process: subprocess.Popen[bytes] | None = None
 
-    async def parse(self, data: bytes, key: str) -> Parsed:
-        """Parses a JSON object whose array under `key` is returned beside it.
+    async def parse(self, data: bytes, key: str, most: int) -> Parsed:
+        """Parses a JSON object whose array under `key`, of at most so many rows, is returned beside it.
 
         Raises:
             ServeError: it is no JSON object, too many bodies wait, or it takes too long or too much memory.
@@ -42,20 +42,20 @@ class Parser:
             raise ServeError.busy("too many large bodies are being parsed")
         self.waiting += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, self._parse, data, key)
+            return await asyncio.get_running_loop().run_in_executor(self._thread, self._parse, data, key, most)
         finally:
             self.waiting -= 1
 
-    def parse_here(self, data: bytes, key: str) -> Parsed:
+    def parse_here(self, data: bytes, key: str, most: int) -> Parsed:
         """Like `parse`, for callers with a thread of their own."""
-        return self._thread.submit(self._parse, data, key).result()
+        return self._thread.submit(self._parse, data, key, most).result()
 
     def stop(self) -> None:
         """Ends the process; nothing can be parsed afterwards."""
         self._thread.shutdown(wait=False, cancel_futures=True)
         self._end()
 
-    def _parse(self, data: bytes, key: str) -> Parsed:
+    def _parse(self, data: bytes, key: str, most: int) -> Parsed:
         if self._process is None:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", str(_WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -63,7 +63,7 @@ class Parser:
         late = threading.Timer(self.limits.parse_seconds, self._process.kill)
         late.start()
         try:
-            head, array = _exchange(self._process, data, key)
+            head, array = _exchange(self._process, data, key, most)
         except (OSError, ValueError):  # it was ended: by the timer, or by the system for lack of memory
             self._end()
             raise ServeError(413, "body_too_large", "the body cannot be parsed in time: send less at once") from None
@@ -90,10 +90,10 @@ class Parser:
                     continue
 
 
-def _exchange(process: subprocess.Popen[bytes], data: bytes, key: str) -> tuple[dict[str, Any], bytes]:
+def _exchange(process: subprocess.Popen[bytes], data: bytes, key: str, most: int) -> tuple[dict[str, Any], bytes]:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(orjson.dumps([len(data), key]) + b"\n")
+    process.stdin.write(orjson.dumps([len(data), key, most]) + b"\n")
     process.stdin.write(data)
     process.stdin.flush()
     sizes = orjson.loads(process.stdout.readline())
@@ -107,5 +107,5 @@ def _exchange(process: subprocess.Popen[bytes], data: bytes, key: str) -> tuple[
 def _refused(code: str, problem: str) -> Exception:
     if code == "invalid_data":
         return DataError(problem)
-    status = 413 if code == "too_large" else 422
+    status = 413 if code in ("too_large", "too_many_rows") else 422
     return ServeError(status, "body_too_large" if code == "too_large" else code, problem)

@@ -35,6 +35,7 @@ class Service:
         self.batcher = Batcher(learner, limits, self.metrics, self.loader)
         self.inference = Inference(learner, limits)
         self.parser = Parser(limits)
+        self.upload_parser = Parser(limits)  # uploads are large: predictions do not queue behind them
         self.bank_calls = BankCalls(limits)
         self.jobs = Jobs(limits, self.metrics)
         self.atlas = AtlasMaker(learner)
@@ -60,6 +61,7 @@ class Service:
         self.loader.join(1.0)  # unless it waits for a bank that hangs
         self.inference.stop()
         self.parser.stop()
+        self.upload_parser.stop()
         self.bank_calls.stop()
 
     def find(self, task: str) -> Entry | None:

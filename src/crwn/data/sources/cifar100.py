@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crwn.data.bounded import check_memory
 from crwn.data.cache import temporary_folder
 from crwn.data.image_set import Array, Arrays
 from crwn.data.progress import Progress
@@ -51,6 +52,7 @@ def read_archive(path: Path, *, source: str | None = None) -> Arrays:
 
 
 def _member(archive: tarfile.TarFile, name: str) -> bytes:
+    check_memory(archive.getmember(f"cifar-100-binary/{name}").size, f"{name} in the archive")
     file = archive.extractfile(f"cifar-100-binary/{name}")
     if file is None:
         raise KeyError(name)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crwn.data.bounded import check_memory, unpackable
 from crwn.data.image_set import Array
 from crwn.data.tables.cells import as_number
 from crwn.data.tables.table import Table
@@ -28,7 +29,7 @@ def read_csv(data: Path | bytes, source: str | None = None, most: int | None = N
     Args:
         data: the file, or its content.
         source: its name in messages.
-        most: refuse gzipped content that unpacks to more bytes.
+        most: refuse gzipped content that unpacks to more bytes; by default a share of the memory that is free.
     """
     source = source or str(data if isinstance(data, Path) else "the CSV")
     lines = _lines(data, source, most)
@@ -106,11 +107,14 @@ class _CSVLines:
 
 def _lines(data: Path | bytes, source: str, most: int | None) -> list[str]:
     try:
+        most = unpackable() if most is None else most
+        if isinstance(data, Path):
+            check_memory(data.stat().st_size, source)
         raw = data if isinstance(data, bytes) else data.read_bytes()
         if raw[:2] == GZIP:
             with gzip.open(io.BytesIO(raw)) as file:
-                raw = file.read() if most is None else file.read(most + 1)
-            if most is not None and len(raw) > most:
+                raw = file.read(most + 1)
+            if len(raw) > most:
                 raise DataError(f"{source} unpacks to more than {most:,} bytes: send less at once")
         text = _decoded(raw)
     except (OSError, UnicodeError, EOFError, zlib.error) as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from crwn.data.bounded import check_memory
 from crwn.data.tables.table import Cells, Table, table_of_columns
 from crwn.errors import DataError, MissingExtraError
 
@@ -42,6 +43,9 @@ def read_parquet(path: Path) -> Table:
     except ImportError:
         raise MissingExtraError("reading Parquet files", "parquet") from None
     try:
+        facts = parquet.read_metadata(path)
+        unpacked = sum(facts.row_group(at).total_byte_size for at in range(facts.num_row_groups))
+        check_memory(max(unpacked, 8 * facts.num_rows * facts.num_columns), str(path))
         return table_of(parquet.read_table(path), str(path))
     except (pyarrow.ArrowException, OSError, ValueError) as error:
         raise DataError(f"{path} cannot be read as Parquet ({' '.join(str(error).split())[:120]})") from None

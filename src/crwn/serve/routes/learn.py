@@ -65,7 +65,7 @@ def _queue(service: Service, name: str, kind: str, data: bytes, options: CSVOpti
 
 def _from_json(service: Service, data: bytes) -> tuple[LearnRequest, body.Array | Table]:
     if len(data) > service.limits.parsed_here_bytes:
-        rest, array = service.parser.parse_here(data, "x")
+        rest, array = service.upload_parser.parse_here(data, "x", service.limits.learn_rows)
         if array is not None:
             return body.checked(LearnRequest, rest | {"x": [None]}), array
         given = body.checked(LearnRequest, rest)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from crwn._utils import free_memory
 from crwn.errors import CRWNError
 from crwn.training.exact.accumulate import memory_bytes
 
@@ -32,18 +31,10 @@ def check_memory(width: int, available: int | None = None) -> None:
     Args:
         available: bytes; by default what the system reports, where it does.
     """
-    free = _available() if available is None else available
+    free = free_memory() if available is None else available
     needed = memory_bytes(width)
     if free is not None and needed > free:
         raise CRWNError(
             f"a closed form of {width:,} features needs about {needed / 1e9:.1f} GB of memory, {free / 1e9:.1f} GB are "
             'free: use a narrower model, or method="gradient"'
         )
-
-
-def _available() -> int | None:
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration, ValueError):
-        return None
