@@ -1,11 +1,11 @@
-"""Training in bfloat16: float32 contexts, nearly the same outputs, frozen weights of the model untouched, refusals."""
+"""bfloat16: float32 contexts, nearly the same outputs and predictions, weights of the model untouched, refusals."""
 
 from pathlib import Path
 
 import pytest
 import torch
 
-from crwn import NeuroModNet
+from crwn import FlyNet, ImageFlyNet, Learner, NeuroModNet
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.models import Network, NeuroModResNet
@@ -47,6 +47,35 @@ def test_contexts_are_float32_and_close_to_those_of_float32(kind: str) -> None:
         assert torch.equal(buffer, before[name])
 
 
+PREDICTED = NETWORKS | {
+    "patches": lambda: NeuroModNet(64, (32, 32), 3, seed=0, weights="patches", norm="layer"),
+    "flynet": lambda: FlyNet(20, 200, 3, seed=0),
+    "image-flynet": lambda: ImageFlyNet((3, 16, 16), 3, seed=0, filters=32),
+}
+
+
+@pytest.mark.parametrize("kind", PREDICTED)
+def test_a_learner_trains_and_predicts_in_bfloat16(kind: str) -> None:
+    model: Network = PREDICTED[kind]()
+    random = torch.Generator().manual_seed(0)
+    x = torch.randn(24, *model.input_shape, generator=random)
+    y = torch.arange(24) % 3
+    low = Learner(model, precision="bf16")
+    for name in "ab":
+        low.learn(name, x, y, batches=2, progress=False)
+    exact = Learner(model)  # the same contexts, predicted in float32
+    for name in "ab":
+        exact.add(low.context(name))
+    for task in ("a", ["a", "b"] * 12):
+        ours, theirs = low.logits(x, task)[0], exact.logits(x, task)[0]
+        assert ours.dtype == torch.float32
+        assert not torch.equal(ours, theirs)
+        assert float((ours - theirs).abs().mean()) < 0.03 * float(theirs.abs().max())
+    assert {one.task for one in low.infer_task(x)} == {"a", "b"}
+    assert {value.dtype for value in low.context("a").tensors.values()} == {torch.float32}
+    assert low.recipe(Recipe(precision="float32"), batches=1, epochs=None, rows=24).precision == "float32"
+
+
 def test_stacked_tasks() -> None:
     model = NeuroModNet(20, (32,), 3, seed=0)
     rows = Rows(torch.randn(20, 20, generator=torch.Generator().manual_seed(0)), torch.arange(20) % 3)
@@ -69,6 +98,8 @@ def test_a_processor_without_it_is_refused_in_one_line(monkeypatch: pytest.Monke
     with pytest.raises(ConfigError, match="needs a processor with AVX512_BF16 or AMX, this one has neither") as raised:
         train(NeuroModNet(20, (8,), 2, seed=0), [PreparedTask("a", rows, range(2))], Recipe(precision="bf16"), seed=0)
     assert "\n" not in str(raised.value)
+    with pytest.raises(ConfigError, match="needs a processor with AVX512_BF16 or AMX"):
+        Learner(NeuroModNet(20, (8,), 2, seed=0), precision="bf16")
     check_precision("float32")
 
 

@@ -27,6 +27,7 @@ from crwn.scenarios import Scenario, Task, make_scenario
 from crwn.scenarios.held_out import held_out
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.loop import Callback, Step
+from crwn.training.precision import check_precision, computing_in
 from crwn.training.recipe import Recipe
 from crwn.training.stacking import stack_key, stacks
 
@@ -77,6 +78,8 @@ def build(config: RunConfig, *, fetch: Progress = silent, hold_out: float | None
             "is no task to infer: leave the option out"
         )
     recipe = method.recipe(**overrides, batches=config.batches, epochs=config.epochs)
+    check_precision(recipe.precision)
+    method.precision = recipe.precision
     return Experiment(config, scenario, method, recipe, time.perf_counter() - began)
 
 
@@ -155,9 +158,15 @@ class StepClock:
         return (self.seen + self.skipped) / self.seen if self.seen else 1.0
 
 
+def _logits(method: Method, task: Task, rows: Rows) -> Tensor:
+    """Logits of rows, computed in the precision that the method is trained in."""
+    with computing_in(method.precision):
+        return method.logits(task, rows)
+
+
 def accuracy(method: Method, task: Task, rows: Rows) -> float:
     """Percentage of rows that the method puts into their class, knowing the task."""
-    right = int((method.logits(task, rows).argmax(dim=1) == rows.labels(slice(None))).sum())
+    right = int((_logits(method, task, rows).argmax(dim=1) == rows.labels(slice(None))).sum())
     return 100.0 * right / len(rows)
 
 
@@ -186,7 +195,7 @@ def inferred_accuracy(
         chosen = torch.zeros(len(best), dtype=torch.long)
         predicted = torch.zeros(len(rows), dtype=torch.long)
         for j, candidate in enumerate(tasks):
-            logits = method.logits(candidate, rows)
+            logits = _logits(method, candidate, rows)
             entropy = row_entropies(logits[None], torch.tensor([logits.shape[1]]))[0]
             mean = torch.zeros(len(best)).index_add_(0, at, entropy) / at.bincount()
             better = mean < best

@@ -203,6 +203,14 @@ def check_bank(folder: Path) -> None:
         raise DataError(f"{folder} has no {BANK}: its contexts are missing; restore it with `crwn restore`")
 
 
+def read_checked(path: str | Path, model: nn.Module | None = None) -> tuple[Path, nn.Module]:
+    """The model folder at a path or of the run there, and its model; its bank is checked."""
+    folder = find_folder(path)
+    found = read_model(folder, model)
+    check_bank(folder)
+    return folder, found
+
+
 def write_folder(folder: Path, model: nn.Module, bank: Bank, made_by: str, forgotten: Collection[str]) -> None:
     """Write a model folder with all contexts of a bank, and drop the forgotten tasks that are in it: all or nothing.
 

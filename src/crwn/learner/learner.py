@@ -25,7 +25,7 @@ from crwn.learner.checks import check_device, check_modulated
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
 from crwn.learner.encode import given_rows
 from crwn.learner.exact_args import ExactArgs, split_options
-from crwn.learner.fit import choose_recipe, group_tasks
+from crwn.learner.fit import group_tasks
 from crwn.learner.observing import Observing
 from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
@@ -40,6 +40,7 @@ from crwn.models.convert.conversion import converted
 from crwn.models.convert.kept import update_fingerprints
 from crwn.training.engines import Engine
 from crwn.training.loop import Callbacks
+from crwn.training.precision import Precision, check_precision, in_precision
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
@@ -54,6 +55,7 @@ class Learner(Observing, Closing):
         store: the dtype contexts are stored in: "float32", "float16" or "int8".
         resident: how many recently used tasks stay in memory.
         seed: seed of the batch order; everything else comes from the model's seed.
+        precision: "bf16" computes training and predictions in bfloat16, on processors that have instructions for it.
 
     >>> import numpy as np, crwn
     >>> rows = np.random.default_rng(0).normal(size=(200, 8)).astype("float32")
@@ -73,10 +75,11 @@ class Learner(Observing, Closing):
         resident: int = 1024,
         seed: int = 0,
         device: str | torch.device = "cpu",
+        precision: Precision = "float32",
     ) -> None:
         check_modulated(model)
-        self.model = model.eval()
-        self.seed = seed
+        check_precision(precision)
+        self.model, self.seed, self.precision = model.eval(), seed, precision
         self.device = check_device(device)
         if converted(model):
             check_dtype(model)
@@ -87,10 +90,10 @@ class Learner(Observing, Closing):
         self.resident = ResidentStack(self.bank, shapes, capacity=resident)
         self._statistics = StatisticsStore(self.folder)
         self._streams, self._committed, self._observing = {}, {}, threading.Lock()
-        self._forgotten: set[str] = set()
-        self._busy = ForkSafeLock(Protects.MODEL)
-        self._predictor = Predictor(self.model, self.resident, self.device, self._busy, SketchIndex(self.bank))
-        self._trainer = Trainer(self.model, self.resident, seed, self.device, self._busy)
+        self._forgotten, self._busy = set[str](), ForkSafeLock(Protects.MODEL)
+        shared = self.resident, self.device, self._busy
+        self._predictor = Predictor(in_precision(self.model, precision), *shared, SketchIndex(self.bank), precision)
+        self._trainer = Trainer(self.model, *shared, seed)
 
     @property
     def tasks(self) -> list[str]:
@@ -132,7 +135,7 @@ class Learner(Observing, Closing):
         if exact is not None:
             return self._learn_exact(task, x, y, data, exact, start, resume, replace, progress)
         ready = self.prepare(task, x, y, resume=resume, replace=replace, **data)
-        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs, rows=len(ready.rows))
+        chosen = self.recipe(recipe, batches=batches, epochs=epochs, rows=len(ready.rows))
         return self.learn_prepared(
             ready, chosen, start=start, resume=resume, replace=replace, progress=progress, callbacks=callbacks
         )
@@ -187,7 +190,7 @@ class Learner(Observing, Closing):
         pairs = {name: rows_and_labels(data, f'task "{name}"') for name, data in tasks.items()}
         made = [self.prepare(name, x, y, validation=validation, replace=replace) for name, (x, y) in pairs.items()]
         most = max((len(one.rows) for one in made), default=None)
-        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs, rows=most)
+        chosen = self.recipe(recipe, batches=batches, epochs=epochs, rows=most)
         groups = group_tasks(self.model, made, chosen.batch_size)
         training: TrainingArgs = {"progress": progress, "callbacks": callbacks, "engine": engine}
         by_name = {context.name: context for context in self._trainer.fit(groups, chosen, replace=replace, **training)}
@@ -278,12 +281,9 @@ class Learner(Observing, Closing):
     def load(cls, path: str | Path, *, model: nn.Module | None = None, **settings: Any) -> Learner:
         """Open a model folder, or the folder of a run whose method learns contexts.
 
-        The folder above a run works too where the run has one seed. The frozen weights are made again from the seed
-        and their fingerprint is compared.
+        The folder above a run works too where the run has one seed. Fingerprints of the frozen weights are compared.
         """
-        folder = model_folder.find_folder(path)
-        found = model_folder.read_model(folder, model)
-        model_folder.check_bank(folder)
+        folder, found = model_folder.read_checked(path, model)
         return cls(found, bank=folder, **settings)
 
     def close(self) -> None:

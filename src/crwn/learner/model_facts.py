@@ -1,4 +1,4 @@
-"""What a learner's model takes and returns."""
+"""What a learner's model takes and returns, and how its tasks are trained."""
 
 from __future__ import annotations
 
@@ -9,14 +9,18 @@ from torch import nn
 from crwn.data.standardize import Scaling
 from crwn.errors import ConfigError
 from crwn.learner.checks import outputs_by_trial
+from crwn.learner.fit import choose_recipe
 from crwn.models import network_of
 from crwn.training.exact.learn import copies_of
+from crwn.training.precision import Precision
+from crwn.training.recipe import Recipe
 
 
 class ModelFacts:
-    """The shape of a model's rows and the number of its outputs."""
+    """The shape of a model's rows, the number of its outputs, and the recipe of its tasks."""
 
     model: nn.Module
+    precision: Precision
     _outputs_found: int | None = None
 
     @property
@@ -55,3 +59,11 @@ class ModelFacts:
     def copies(self) -> int:
         """How many rows of features one row of a task makes, such as two with mirror images."""
         return copies_of(self.model)
+
+    def recipe(
+        self, recipe: Recipe | str | None, *, batches: int | None, epochs: int | None, rows: int | None
+    ) -> Recipe:
+        """The recipe of a task, as `choose_recipe` finds it; in the learner's precision unless it has its own."""
+        chosen = choose_recipe(self.model, recipe, batches=batches, epochs=epochs, rows=rows)
+        given = isinstance(recipe, Recipe) and "precision" in recipe.model_fields_set
+        return chosen if given else chosen.model_copy(update={"precision": self.precision})

@@ -25,6 +25,7 @@ from crwn.learner.task_inference import FEW, Method, check_question, infer_task,
 from crwn.models import network_of
 from crwn.models.functional import mixed_logits
 from crwn.training.evaluation import predict_logits
+from crwn.training.precision import Precision, computing_in
 
 
 class Labels(tuple[Hashable, ...]):
@@ -48,7 +49,8 @@ MOST_ROWS = 1024
 class Predictor:
     """One model, the contexts in memory for it, and the lock under which it may be called.
 
-    `functional_call` swaps tensors inside the module for a moment, so there is one prediction at a time.
+    `functional_call` swaps tensors inside the module for a moment, so there is one prediction at a time. `precision`
+    is that of products and activations; the frozen weights of the model are in it already (`convert_frozen`).
     """
 
     model: nn.Module
@@ -56,6 +58,7 @@ class Predictor:
     device: torch.device
     busy: ForkSafeLock
     sketches: SketchIndex
+    precision: Precision = "float32"
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -91,16 +94,23 @@ class Predictor:
         chosen = self.choose(rows, task, infer=infer)
         if not isinstance(rows, Rows):
             rows = rows_of(encode_for_tasks(rows, chosen, self.resident, self.shape), shape=self.shape)
-        if isinstance(chosen, str):
-            logits, classes = self.one_task(rows, chosen)
-        else:
-            logits, classes = self.task_per_row(rows, chosen, outputs)
+        with computing_in(self.precision, self.device.type):
+            if isinstance(chosen, str):
+                logits, classes = self.one_task(rows, chosen)
+            else:
+                logits, classes = self.task_per_row(rows, chosen, outputs)
         return logits, chosen, classes
 
     def infer_task(
         self, rows: Rows | Encodable, names: Sequence[str] | None, *, method: Method = "auto", keep: int = 24
     ) -> list[TaskScore]:
         """These tasks, or all of them, ranked by how well they fit the rows as a group; see `Learner.infer_task`."""
+        with computing_in(self.precision, self.device.type):
+            return self._infer_task(rows, names, method, keep)
+
+    def _infer_task(
+        self, rows: Rows | Encodable, names: Sequence[str] | None, method: Method, keep: int
+    ) -> list[TaskScore]:
         bank = self.resident.bank
         if not isinstance(rows, Rows):
             infos = {one.name: one.info for one in bank.entries() if names is None or one.name in names}

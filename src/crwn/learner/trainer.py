@@ -41,9 +41,9 @@ class Trainer:
 
     model: nn.Module
     resident: ResidentStack
-    seed: int
     device: torch.device
     busy: ForkSafeLock
+    seed: int
 
     def start(self, task: PreparedTask, start: str | None, *, resume: bool) -> Start:
         """The context that a task starts from: its own, another task's, or None for the model's initial one.

@@ -18,6 +18,7 @@ from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.loop import Callbacks
+from crwn.training.precision import Precision
 from crwn.training.recipe import Recipe
 
 # Methods of earlier versions that subclasses may still override, and their names now.
@@ -55,6 +56,7 @@ class Method(ABC):
     joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting is not defined
     Options: ClassVar[type[Options]] = Options
     model: nn.Module  # of a method that learns contexts
+    precision: Precision = "float32"  # of products and activations where rows are predicted
     progress: Progress = staticmethod(silent)  # receives the progress of work other than training steps
     sizes: ClassVar[tuple[str, ...]] = ()  # the usual ones, for messages; others of the same form may be accepted
 

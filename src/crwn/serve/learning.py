@@ -6,7 +6,6 @@ from collections.abc import Hashable, Mapping
 from typing import Any
 
 from crwn.data.tables import Table
-from crwn.learner.fit import choose_recipe
 from crwn.learner.prepare import DataArgs
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError
@@ -20,13 +19,8 @@ def make_learn(service: Service, task: str, x: Array | Table, y: list[Hashable] 
     learner, limits = service.learner, service.limits
     if (isinstance(x, Table) or x.ndim) and len(x) > limits.learn_rows:
         raise ServeError(413, "too_many_rows", f"{len(x):,} rows: send at most {limits.learn_rows:,}")
-    recipe = choose_recipe(
-        learner.model,
-        None,
-        batches=options.batches,
-        epochs=options.epochs,
-        rows=len(x) if getattr(x, "ndim", 1) else None,
-    )
+    rows = len(x) if getattr(x, "ndim", 1) else None
+    recipe = learner.recipe(None, batches=options.batches, epochs=options.epochs, rows=rows)
     resume, replace = options.resume, options.replace
     data: DataArgs = {
         "validation": options.validation,

@@ -16,6 +16,7 @@ from torch import nn
 
 from crwn.errors import ConfigError
 from crwn.layers.weights import Gaussian, Patches
+from crwn.models.functional import replica
 
 Precision = Literal["float32", "bf16"]
 FLAGS = ("avx512_bf16", "amx_bf16", "bf16")  # as Linux names them: Intel and AMD, and ARM
@@ -47,6 +48,11 @@ def convert_frozen(network: nn.Module, precision: Precision) -> nn.Module:
             if isinstance(module, Gaussian | Patches):
                 module.weight = module.weight.to(torch.bfloat16)  # a new tensor: replicas share the old one
     return network
+
+
+def in_precision(model: nn.Module, precision: Precision) -> nn.Module:
+    """The model itself for float32; else a replica with converted frozen weights, to be called in `computing_in`."""
+    return model if precision == "float32" else convert_frozen(replica(model).eval(), precision)
 
 
 @contextmanager
