@@ -31,7 +31,7 @@ PROMISED = {
     "convolution": ["vs_dense", "vs_supsup", "vs_batche", "step_over_augmentation"],
     "mixed": ["vs_plain", "vs_loop"],
     "scaling": ["tasks", "width_gaussian", "width_hadamard", "rows", "resident"],
-    "images": ["flynet_vs_neuromodnet", "encoder_roofline"],
+    "images": ["flynet_vs_neuromodnet", "flynet_vs_neuromodnet_stl", "flynet_to_supsup", "encoder_roofline"],
     "memory": ["bytes_fc256_float32", "frozen_fc4096", "training_gaussian_fc4096"],
 }
 

@@ -9,6 +9,7 @@ from crwn import ImageFlyNet, NeuroModNet
 from crwn.data import feature_cache
 from crwn.data.dataset import Rows
 from crwn.training.features import encoded, encoded_stack, encoded_task
+from crwn.training.precision import computing_in
 from crwn.training.task import PreparedTask
 
 
@@ -47,6 +48,16 @@ def test_predictions_use_float32_features_of_the_rows_themselves(cache: Path) ->
     assert torch.allclose(features.inputs(slice(None)), model.encode(x), atol=1e-5)
     assert torch.allclose(head(features.inputs(slice(None))), model(x), atol=1e-3)
     assert len(list((cache / "features").glob("*.npy"))) == 1
+
+
+def test_features_in_bfloat16_are_close_and_have_an_entry_of_their_own(cache: Path) -> None:
+    model, given = network(), rows()
+    exact = encoded(model, given)[1].inputs(slice(None))
+    with computing_in("bf16"):
+        close = encoded(model, given)[1].inputs(slice(None))
+    assert len(list((cache / "features").glob("*.npy"))) == 2
+    assert not torch.equal(exact, close)
+    assert float((exact - close).abs().mean()) < 0.05 * float(exact.std())
 
 
 def test_changed_images_and_another_encoder_have_entries_of_their_own(cache: Path) -> None:

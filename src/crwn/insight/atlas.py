@@ -16,6 +16,7 @@ from crwn.insight import inputs, pictures, turning
 from crwn.insight.arrange import Map, Tree, cluster, make_map
 from crwn.insight.collection import Collection
 from crwn.insight.effect import effect_similarity
+from crwn.insight.eye_pictures import eye_pictures
 from crwn.insight.meaning import (
     PERMUTATIONS,
     Meaning,
@@ -30,7 +31,7 @@ from crwn.insight.meaning import (
     map_angles,
 )
 from crwn.insight.measures import MEASURES, Matrix, layers, nearest_tasks, similarity
-from crwn.models import network_of
+from crwn.models import ImageFlyNet, network_of
 
 LEAST_TASKS = 3
 MOST_TASKS = 400
@@ -196,6 +197,8 @@ def _pictures(atlas: Atlas, folder: Path) -> list[Path]:
     alphas = inputs.alphas(collection.contexts)
     if alphas:
         drawn["alpha"] = pictures.draw_alphas(alphas, names, f"Alpha by layer and task: {source}")
+    if isinstance(collection.model, ImageFlyNet):
+        drawn |= eye_pictures(collection.model, collection.contexts, names, source)
     return [path for name, figure in drawn.items() for path in pictures.save(figure, folder, name)]
 
 

@@ -26,6 +26,7 @@ from crwn.training.engines import Engine, LocalEngine, Training
 from crwn.training.evaluation import predict_logits
 from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callback, Learned
+from crwn.training.precision import check_precision, computing_in
 from crwn.training.recipe import Recipe, best_recipe, image_recipe, make_recipe
 from crwn.training.stacking import model_stack_size, stack_key, stacks
 from crwn.training.task import PreparedTask
@@ -124,7 +125,9 @@ def fit(
         copy = replica(model)
     made_by = fingerprint(model)
     begins = starts if starts is not None else [None] * len(groups)
-    ready = [[encoded_task(copy, task, progress=progress)[1] for task in group] for group in groups]
+    check_precision(recipe.precision)
+    with computing_in(recipe.precision):
+        ready = [[encoded_task(copy, task, progress=progress)[1] for task in group] for group in groups]
     trained = copy.head if isinstance(copy, EncodedNetwork) else copy
     work = [
         Training(trained, group, recipe, seed, start, device, checkpoint)

@@ -136,13 +136,16 @@ class ImageEncoder(nn.Module):
         """`encode` in ordinary operations that torch's exporters know."""
         x = self._shrunk(x)
         parts = []
-        for bank, cells in self._parts():
+        for bank, cells in self.parts():
             kernel = bank.weight.view(bank.side, bank.side, bank.channels, bank.count).permute(3, 2, 0, 1)
             y = F.conv2d(x, kernel, stride=self.stride).flatten(2)  # [n, filters, places]
             y = y / _deviations(x, bank.side, self.stride)[:, None]
             both = torch.stack([F.relu(y - self.threshold), F.relu(-y - self.threshold)], dim=1)
             parts.append((both @ cells.mT).mT.flatten(1))  # [n, 2, cells, filters]
-        averages = torch.cat(parts, dim=1)
+        return self.standardized(torch.cat(parts, dim=1))
+
+    def standardized(self, averages: Tensor) -> Tensor:
+        """Features from the averages of responses over cells, `[images, features]`."""
         return (((averages + ROOT_FLOOR).sqrt() if self.root else averages) - self.centre) * self.scale
 
     def responses(self, x: Tensor) -> Iterator[Tensor]:
@@ -161,13 +164,15 @@ class ImageEncoder(nn.Module):
         """
         x = self._shrunk(x)
         flat = x.permute(0, 2, 3, 1).contiguous()  # channels innermost: a row of a patch is one piece of memory
+        if torch.is_autocast_enabled(x.device.type):  # standardized bytes are bfloat16 numbers: nothing is rounded
+            flat = flat.bfloat16()
         out = x.new_empty(len(x), self.features)
         start = 0
-        for bank, cells in self._parts():
+        for bank, cells in self.parts():
             stop = start + 2 * len(cells) * bank.count
             part = out[:, start:stop].view(-1, 2, len(cells), bank.count)
             deviations = _deviations(x, bank.side, self.stride)  # [images, places]
-            one = deviations.shape[1] * bank.count * x.element_size()  # bytes of the responses to one image
+            one = deviations.shape[1] * bank.count * flat.element_size()  # bytes of the responses to one image
             at_once = max(1, torch.get_num_threads() * WORKING_BYTES // one)
             for at in range(0, len(x), at_once):
                 some = slice(at, at + at_once)
@@ -178,9 +183,14 @@ class ImageEncoder(nn.Module):
     def _pool(self, flat: Tensor, deviations: Tensor, bank: FilterBank, cells: Tensor, out: Tensor) -> None:
         count, places = deviations.shape
         patches = _patches(flat, bank.side, self.stride).reshape(count * places, -1)
-        y = (patches @ bank.weight).view(count, places, bank.count)
-        limit = (self.threshold * deviations)[:, :, None]
-        weights = cells / deviations[:, None]  # [images, cells, places]
+        limit = (self.threshold * deviations)[:, :, None].to(flat.dtype)
+        weights = (cells / deviations[:, None]).to(flat.dtype)  # [images, cells, places]
+        y = (patches @ bank.weight.to(flat.dtype)).view(count, places, bank.count)
+        if flat.dtype == torch.bfloat16:  # a difference of averages would lose the few digits there are
+            larger = torch.sub(y, limit).relu_()
+            out[:, 0] = torch.bmm(weights, larger)
+            out[:, 1] = torch.bmm(weights, torch.add(y, limit, out=larger).neg_().relu_())
+            return
         larger = torch.maximum(y, limit)
         out[:, 0] = torch.bmm(weights, larger).sub_(self.threshold)
         smaller = torch.minimum(y, limit.neg_(), out=larger)
@@ -195,7 +205,8 @@ class ImageEncoder(nn.Module):
             assert isinstance(bank, FilterBank)
             yield bank
 
-    def _parts(self) -> Iterator[tuple[FilterBank, Tensor]]:
+    def parts(self) -> Iterator[tuple[FilterBank, Tensor]]:
+        """Every filter bank with the places that each cell averages, `[cells, places]`."""
         for at, bank in enumerate(self._banks()):
             yield bank, self.get_buffer(f"cells{at}")
 
@@ -212,7 +223,7 @@ class ImageEncoder(nn.Module):
         )
         measured = self._averages(fitted.to(self.centre.dtype))
         start = 0
-        for bank, cells in self._parts():
+        for bank, cells in self.parts():
             stop = start + 2 * len(cells) * bank.count
             part = measured[:, start:stop].reshape(-1, 2, len(cells), bank.count)
             mean = part.mean(dim=(0, 2)).expand(len(cells), 2, bank.count).transpose(0, 1)

@@ -66,7 +66,8 @@ def encoded_stack(model: nn.Module, x: Tensor, scaling: Tensor) -> tuple[nn.Modu
 def _features(model: EncodedNetwork, rows: Rows, *, copies: int | None, dtype: torch.dtype, progress: Progress) -> Rows:
     """Rows of features, copy after copy; without copies those that predictions use."""
     plain = rows.without_augmentation()
-    digest = hashlib.sha256(f"{model.encoder_fingerprint}:{copies}:{dtype}".encode())
+    low = ":bf16" if torch.is_autocast_enabled("cpu") else ""
+    digest = hashlib.sha256(f"{model.encoder_fingerprint}:{copies}:{dtype}{low}".encode())
     for batch in plain.batches(BLOCK):
         digest.update(f"{tuple(batch.shape)}".encode())
         digest.update(batch.contiguous().numpy().data)

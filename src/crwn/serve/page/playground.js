@@ -4,11 +4,13 @@ import { request } from "./api.js";
 import { byId, element, labelText, percent } from "./dom.js";
 import { drawImage, inkOf, rowOf, rowsIn, showInk, sideOf } from "./drawing.js";
 import { state } from "./page.js";
+import { photoRow, photoShape, showLook } from "./photo.js";
 
 const SHOWN = 8;
 const pad = byId("pad");
 const brush = pad.getContext("2d", { willReadFrequently: true });
 let side = null;
+let photo = null; // channels, height and width where photos are taken
 let row = null;
 let running = null; // aborts the request under way
 let timer = 0;
@@ -19,7 +21,13 @@ export function startPlayground(model) {
   const width = model.input_shape ? model.input_shape.reduce((a, b) => a * b, 1) : null;
   byId("pad-column").hidden = side === null;
   byId("drop-column").hidden = side !== null;
-  if (side === null) {
+  photo = side === null ? photoShape(model.input_shape) : null;
+  if (photo !== null) {
+    byId("playground-hint").textContent = "Drop a photo: the label that each task predicts, the task that fits best, and where its context looks.";
+    byId("drop-text").textContent = "Drop a photo here, or choose one";
+    byId("row-shape").textContent = `resized to ${photo.width} x ${photo.height} pixels`;
+    byId("row-text").hidden = document.querySelector("label[for=row-text]").hidden = true;
+  } else if (side === null) {
     byId("playground-hint").textContent = "Enter a row of numbers: the label that each task predicts, and the task that fits best.";
     byId("row-shape").textContent = width ? `${width} numbers, separated by commas` : "";
     byId("row-text").addEventListener("input", (event) => typed(event.target.value, width));
@@ -116,6 +124,12 @@ async function take(file) {
       changed();
       return;
     }
+    if (file.type.startsWith("image/") && photo !== null) {
+      row = await photoRow(byId("photo"), file, photo);
+      byId("photo-figure").hidden = false;
+      predict();
+      return;
+    }
     const width = state.model.input_shape.reduce((a, b) => a * b, 1);
     const rows = rowsIn(await file.text());
     const found = rows.find((one) => one.length === width);
@@ -178,9 +192,16 @@ export async function predict() {
       task, label: labelText(predicted.labels[i]), probability: Math.max(...predicted.probabilities[i]), score: scores.get(task),
     })), found);
     document.dispatchEvent(new CustomEvent("scores", { detail: found.ranking }));
+    if (photo !== null && state.model.kind === "image-flynet") await lookWith(state.selected ?? names[0], signal);
   } catch (error) {
     if (error.name !== "AbortError") showMessage(error.message);
   }
+}
+
+async function lookWith(task, signal) {
+  const found = await request("POST", "/v1/look", { body: { rows: [row], task }, signal });
+  showLook(byId("look"), found.maps[0]);
+  byId("look-text").textContent = `Where ${task} looks: red speaks for ${labelText(found.labels[0])}, blue against it.`;
 }
 
 function showMessage(text) {

@@ -1,5 +1,14 @@
 """The endpoints, one file a group."""
 
-from crwn.serve.routes import jobs, learn, observe, overview, page, predict, tasks
+from crwn.serve.routes import jobs, learn, look, observe, overview, page, predict, tasks
 
-ROUTERS = (predict.router, tasks.router, learn.router, observe.router, jobs.router, overview.router, page.router)
+ROUTERS = (
+    predict.router,
+    look.router,
+    tasks.router,
+    learn.router,
+    observe.router,
+    jobs.router,
+    overview.router,
+    page.router,
+)
