@@ -92,7 +92,10 @@ def _times(
     note: Message,
 ) -> Iterable[Figure]:
     """Times to the accuracies that the paper prints, against the full schedules of NeuroModNet 1d and STL."""
-    ways = (("neuromodnet", sizes.targets[0], {}), ("supsup", sizes.targets[1], {"recipe": "best"}))
+    ways: tuple[tuple[str, float, dict[str, str]], ...] = (
+        ("neuromodnet", sizes.targets[0], {}),
+        ("supsup", sizes.targets[1], {"recipe": "best"}),
+    )
     for at, (whose, target, settings) in enumerate(ways):
         size, tasks = sizes.sizes[at], scenario[: sizes.tasks[at]]
         progress(f"images: FlyNet {size} on {len(tasks)} tasks until it has {target}")

@@ -118,7 +118,9 @@ def _by_bank(encoder: ImageEncoder, values: Tensor) -> list[Tensor]:
     """Values of features, divided by bank: each `[2, cells, filters]`."""
     cells = encoder.grid**2
     sizes = [2 * cells * bank.count for bank in _banks(encoder)]
-    return [part.view(2, cells, bank.count) for part, bank in zip(values.split(sizes), _banks(encoder), strict=True)]
+    return [
+        part.view(2, cells, bank.count) for part, bank in zip(torch.split(values, sizes), _banks(encoder), strict=True)
+    ]
 
 
 def _banks(encoder: ImageEncoder) -> list[FilterBank]:
