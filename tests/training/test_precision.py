@@ -100,7 +100,12 @@ def test_a_processor_without_it_is_refused_in_one_line(monkeypatch: pytest.Monke
     assert "\n" not in str(raised.value)
     with pytest.raises(ConfigError, match="needs a processor with AVX512_BF16 or AMX"):
         Learner(NeuroModNet(20, (8,), 2, seed=0), precision="bf16")
-    check_precision("float32")
+    assert check_precision("float32") == "float32"
+
+
+def test_an_unknown_precision_is_refused() -> None:
+    with pytest.raises(ConfigError, match='unknown precision "fp8": choose one of float32, bf16'):
+        Learner(NeuroModNet(20, (8,), 2, seed=0), precision="fp8")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("flags", "expected"), [("fpu avx512_bf16 sse", True), ("fpu avx512f avx512_bf16x", False)])

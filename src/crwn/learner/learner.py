@@ -78,8 +78,7 @@ class Learner(Observing, Closing):
         precision: Precision = "float32",
     ) -> None:
         check_modulated(model)
-        check_precision(precision)
-        self.model, self.seed, self.precision = model.eval(), seed, precision
+        self.model, self.seed, self.precision = model.eval(), seed, check_precision(precision)
         self.device = check_device(device)
         if converted(model):
             check_dtype(model)

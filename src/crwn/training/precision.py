@@ -19,6 +19,7 @@ from crwn.layers.weights import Gaussian, Patches
 from crwn.models.functional import replica
 
 Precision = Literal["float32", "bf16"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
 FLAGS = ("avx512_bf16", "amx_bf16", "bf16")  # as Linux names them: Intel and AMD, and ARM
 
 
@@ -32,12 +33,15 @@ def has_bf16() -> bool:
     return torch.cuda.is_available() or any(flag in words for flag in FLAGS)
 
 
-def check_precision(precision: Precision) -> None:
-    """Raise ConfigError where this machine has no use for the precision."""
+def check_precision(precision: Precision) -> Precision:
+    """The precision; ConfigError where it is unknown, or this machine has no use for it."""
+    if precision not in PRECISIONS:
+        raise ConfigError(f'unknown precision "{precision}": choose one of {", ".join(PRECISIONS)}')
     if precision == "bf16" and not has_bf16():
         raise ConfigError(
             "precision=bf16 needs a processor with AVX512_BF16 or AMX, this one has neither: use precision=float32"
         )
+    return precision
 
 
 def convert_frozen(network: nn.Module, precision: Precision) -> nn.Module:
