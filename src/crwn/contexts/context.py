@@ -18,16 +18,9 @@ from crwn._utils import free_memory, write_whole
 from crwn.contexts.checks import check_labels, check_stamp, check_values, values_are_usable
 from crwn.contexts.dtype import Store, check_store, pack, unpack
 from crwn.contexts.info import ContextInfo
+from crwn.contexts.layout import Signature, tensors_order
 from crwn.contexts.names import check_name
-from crwn.contexts.record import (
-    Array,
-    Signature,
-    StoredContext,
-    labels_to_text,
-    read_record,
-    tensors_order,
-    write_record,
-)
+from crwn.contexts.record import Array, StoredContext, labels_to_text, read_record, write_record
 from crwn.data.standardize import check_scaling
 from crwn.errors import ContextError
 
@@ -120,7 +113,7 @@ class Context:
     @property
     def params(self) -> int:
         """How many parameters the task learned, batch-norm statistics included."""
-        return sum(tensor.numel() for tensor in self.tensors.values())
+        return sum(map(Tensor.numel, self.tensors.values()))
 
     @property
     def numbers(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+
+from crwn.contexts.checks import check_labels
 
 
 def encode_label(label: Hashable) -> object:
@@ -17,3 +19,13 @@ def decode_label(label: object) -> Hashable:
     if isinstance(label, list):
         raise TypeError("a class label is a list")
     return label
+
+
+def read_labels(stored: Sequence[object], task: str) -> tuple[Hashable, ...]:
+    """The checked labels of a task from the JSON values that `encode_label` made."""
+    if set(map(type, stored)) <= _PLAIN:
+        return check_labels(stored, task)
+    return check_labels([decode_label(label) for label in stored], task)
+
+
+_PLAIN = {int, str}  # encoded as they are

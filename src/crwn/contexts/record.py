@@ -6,20 +6,20 @@ that describes the tensors is the same text for all contexts of a model, and its
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from safetensors.numpy import save
 
-from crwn.contexts.checks import LARGEST, check_facts, check_labels, check_stamp, check_values, values_are_usable
+from crwn.contexts.checks import LARGEST, check_facts, check_stamp, check_values, values_are_usable
 from crwn.contexts.info import ContextInfo, to_json
-from crwn.contexts.labels import decode_label, encode_label
+from crwn.contexts.labels import encode_label, read_labels
+from crwn.contexts.layout import FLOAT32, START, Layout, Signature, header_tail, parse_layout, read_layout
 from crwn.contexts.names import check_name
 from crwn.data.standardize import check_scaling
 from crwn.errors import ContextError, TaskError
@@ -27,27 +27,12 @@ from crwn.errors import ContextError, TaskError
 FORMAT = 1
 
 Array = npt.NDArray[Any]
-Signature = tuple[tuple[str, str, tuple[int, ...]], ...]  # name, NumPy's character of the dtype, shape
 
-_DTYPES: dict[str, np.dtype[Any]] = {
-    "F32": np.dtype(np.float32),
-    "F16": np.dtype(np.float16),
-    "I8": np.dtype(np.int8),
-}
-_FLOAT32 = _DTYPES["F32"]
 _BLANK = "0" * 64  # in the place of the checksum while it is computed
-_START = '{"__metadata__":{"crwn":"'  # of every header; the record follows as a JSON string
-_CHECKSUM_AT = 8 + len(_START + r"{\"checksum\":\"")
+_BLANK_BYTES = _BLANK.encode()
+_END = '}"},'  # of the record and of its string, in which every quote is escaped
+_CHECKSUM_AT = 8 + len(START + r"{\"checksum\":\"")
 _FIELDS = frozenset({"name", "classes", "model", "created", "info", "store", "scales"})
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Where each tensor is in the bytes after the header: name, dtype, shape, first byte and end; sorted by name."""
-
-    tensors: tuple[tuple[str, np.dtype[Any], tuple[int, ...], int, int], ...]
-    size: int
-    all_float32: bool
 
 
 @dataclass(slots=True, eq=False)
@@ -75,7 +60,7 @@ class StoredContext:
 
     def values(self) -> Array | None:
         """All values one after another, sorted by name, if they are stored as float32; None otherwise."""
-        return np.frombuffer(self.data, _FLOAT32, offset=self.start) if self.layout.all_float32 else None
+        return np.frombuffer(self.data, FLOAT32, offset=self.start) if self.layout.all_float32 else None
 
 
 def write_record(
@@ -105,10 +90,10 @@ def write_record(
         f'"scales":{to_json(dict(scales)) if scales else "{}"}}}'
     )
     text = record.replace("\\", "\\\\").replace('"', '\\"')  # all other characters of the record are ASCII
-    header = f"{_START}{text}{_tail(tensors)[0]}".encode()
+    header = f"{START}{text}{header_tail(tensors)[0]}".encode()
     header += b" " * (-len(header) % 8)
     head = len(header).to_bytes(8, "little") + header
-    digest = hashlib.sha256(head)
+    digest = sha256(head)
     for part in parts:
         digest.update(part.data)
     checksum = digest.hexdigest()
@@ -121,27 +106,17 @@ def write_record(
     return b"".join(pieces), checksum
 
 
-def tensors_order(tensors: Signature) -> tuple[str, ...]:
-    """The order in which safetensors writes these tensors: by name, if they have one dtype."""
-    return _tail(tensors)[1]
-
-
-@lru_cache(maxsize=64)
-def _tail(tensors: Signature) -> tuple[str, tuple[str, ...]]:
-    """The header after the record, as safetensors writes it for these tensors, and the order of their bytes."""
-    data = save({key: np.zeros(shape, dtype) for key, dtype, shape in tensors}, {"crwn": ""})
-    header = data[8 : 8 + int.from_bytes(data[:8], "little")].decode()
-    entries = json.loads(header)
-    del entries["__metadata__"]
-    order = sorted(entries, key=lambda key: (entries[key]["data_offsets"], key))
-    return header[len(_START) :].rstrip(" "), tuple(order)
-
-
 def labels_to_text(labels: Sequence[Hashable]) -> str:
     """JSON of the class labels."""
     if set(map(type, labels)) <= {int, str}:
-        return to_json(list(labels))
+        return _plain_labels_to_text(tuple(labels))
     return to_json([encode_label(label) for label in labels])
+
+
+@lru_cache(maxsize=256)
+def _plain_labels_to_text(labels: tuple[Hashable, ...]) -> str:
+    """Cached: tasks of one model often have the same labels."""
+    return to_json(list(labels))
 
 
 def read_record(data: bytes, *, source: str) -> StoredContext:
@@ -155,9 +130,10 @@ def read_record(data: bytes, *, source: str) -> StoredContext:
     """
     record, layout, start = _read_header(data, source)
     checksum = record["checksum"]
-    at = data.find(checksum.encode())
-    digest = hashlib.sha256(memoryview(data)[:at])
-    digest.update(_BLANK.encode())
+    written = checksum.encode()
+    at = _CHECKSUM_AT if data.startswith(written, _CHECKSUM_AT) else data.find(written)
+    digest = sha256(data[:at])
+    digest.update(_BLANK_BYTES)
     digest.update(memoryview(data)[at + 64 :])
     if (found := digest.hexdigest()) != checksum:
         raise ContextError(
@@ -165,7 +141,7 @@ def read_record(data: bytes, *, source: str) -> StoredContext:
             "restore it from a copy or learn the task again"
         )
     try:
-        return _checked(record, _layout(layout) if isinstance(layout, str) else layout, data, start)
+        return _checked(record, read_layout(layout) if isinstance(layout, str) else layout, data, start)
     except (ContextError, TaskError) as error:
         raise ContextError(f"{source} is refused: {error}") from None
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -191,7 +167,7 @@ def _checked(record: dict[str, Any], layout: Layout, data: bytes, start: int) ->
         check_scaling(facts.user.get("scaling", facts.scaling), name)
     stored = StoredContext(
         name,
-        check_labels([decode_label(label) for label in record["classes"]], name),
+        read_labels(record["classes"], name),
         check_stamp(record["model"], "model"),
         check_stamp(record["created"], "created"),
         facts,
@@ -217,60 +193,45 @@ def _read_header(data: bytes, source: str) -> tuple[dict[str, Any], str | Layout
     layout: str | Layout
     try:
         header = data[8 : 8 + length].decode()
-        if header.startswith(_START):
-            text, end = _json.raw_decode(header, len(_START) - 1)
-            layout = header[end:].rstrip(" ")
-            if not layout.startswith("},"):
-                text, layout = _parse_header(header)
-        else:  # written by another program
-            text, layout = _parse_header(header)
-        record = _json.decode(text)
+        text, closing, rest = header.partition(_END)
+        if closing and text.startswith(START) and text.count("\\") == text.count('\\"'):
+            # Only quotes are escaped, and all of them: the first one that is not ends the record.
+            text, layout = text[len(START) :].replace('\\"', '"') + "}", "}," + rest.rstrip(" ")
+        else:
+            text, layout = _split_header(header)
+        record = _decode(text)
         version, checksum = record["format"], record["checksum"]
-        missing = _FIELDS - record.keys()
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        complete = record.keys() >= _FIELDS
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StopIteration):
         raise ContextError(
             f"{source} has no readable crwn metadata: it is damaged, or not a context that crwn exported"
         ) from None
     if version != FORMAT:
         raise ContextError(f"{source} has format version {version!r:.20}, this crwn reads {FORMAT}: update crwn")
-    if missing or not isinstance(checksum, str) or len(checksum) != 64 or not checksum.isascii():
-        lacking = ", ".join(sorted(missing)[:4]) or "checksum"
+    if not complete or not isinstance(checksum, str) or len(checksum) != 64 or not checksum.isascii():
+        lacking = ", ".join(sorted(_FIELDS - record.keys())[:4]) or "checksum"
         raise ContextError(f"{source} lacks metadata ({lacking}): export it again")
     return record, layout, 8 + length
 
 
-def _parse_header(header: str) -> tuple[str, Layout]:
-    entries = json.loads(header)
-    return entries.pop("__metadata__")["crwn"], _layout_of(entries)
+def _split_header(header: str) -> tuple[str, str | Layout]:
+    """The record of any header, and the description of its tensors."""
+    if header.startswith(START):
+        text, end = _json.raw_decode(header, len(START) - 1)
+        layout = header[end:].rstrip(" ")
+        if layout.startswith("},"):
+            return text, layout
+    entries = json.loads(header)  # written by another program
+    return entries.pop("__metadata__")["crwn"], parse_layout(entries)
 
 
-@lru_cache(maxsize=64)
-def _layout(tail: str) -> Layout:
-    """The layout in the rest of a header: `},"v":{"dtype":"F32",...},...}`."""
-    return _layout_of(json.loads("{" + tail[2:]))
-
-
-def _layout_of(entries: dict[str, Any]) -> Layout:
-    """Check that the tensors' bytes follow one another without gaps."""
-    tensors, end_before = [], 0
-    for key, entry in sorted(entries.items(), key=lambda one: (one[1]["data_offsets"], one[0])):
-        shape, (first, end) = tuple(entry["shape"]), entry["data_offsets"]
-        dtype = _DTYPES.get(entry["dtype"])
-        if dtype is None:
-            raise TypeError(f"tensor of dtype {entry['dtype']!r:.20}, expected one of {', '.join(_DTYPES)}")
-        if not all(type(size) is int and size >= 0 for size in (*shape, first, end)):
-            raise ValueError(f"the shape or place of {key!r:.40} is not made of counts")
-        values = 1
-        for size in shape:
-            values *= size
-        if first != end_before or end - first != values * dtype.itemsize:
-            raise ValueError(f"the bytes of {key!r:.40} are not where they should be")
-        tensors.append((key, dtype, shape, first, end))
-        end_before = end
-    if not tensors:
-        raise ContextError("it has no tensors: it must hold what the task learned")
-    in_order = sorted(tensors)
-    return Layout(tuple(in_order), end_before, in_order == tensors and all(one[1] == _FLOAT32 for one in tensors))
+def _decode(text: str) -> dict[str, Any]:
+    """The object of a JSON text."""
+    # The scanner of JSONDecoder.decode, without its search for white space around the text.
+    record, end = _json.scan_once(text, 0)
+    if end != len(text) or not isinstance(record, dict):
+        record = _json.decode(text)
+    return record
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from crwn.contexts.context import Context, check_shapes
-from crwn.contexts.dtype import Store, check_store, pack, stored_dtype
+from crwn.contexts.dtype import Store, check_store, pack
 from crwn.contexts.info import ContextInfo
 from crwn.contexts.names import check_free
 from crwn.contexts.record import StoredContext
+from crwn.contexts.rows import ContextRows
 from crwn.errors import ContextError, TaskError
 from crwn.layers import Modulated
 from crwn.models.row_contexts import RowContexts
@@ -35,14 +34,10 @@ class ContextStack:
         self._classes: list[tuple[Hashable, ...]] = []
         self._info: list[ContextInfo] = []
         self._index: dict[str, int] = {}
-        self._room = max(1, capacity)
-        self._rows = {
-            key: torch.zeros(self._room, *shape, dtype=stored_dtype(key, len(shape), self.store))
-            for key, shape in self.shapes.items()
+        self._rows = ContextRows(self.shapes, self.store, max(1, capacity))
+        self._scales = {
+            key: torch.ones(len(self._rows)) for key, rows in self._rows.tensors.items() if rows.dtype == torch.int8
         }
-        self._scales = {key: torch.ones(self._room) for key, rows in self._rows.items() if rows.dtype == torch.int8}
-        self._arrays = {key: rows.numpy() for key, rows in self._rows.items()}  # the same memory
-        self._fitting: object = None
 
     @classmethod
     def from_contexts(cls, contexts: Iterable[Context], *, store: Store = "float32") -> ContextStack:
@@ -70,13 +65,12 @@ class ContextStack:
     @property
     def bytes(self) -> int:
         """Memory of the stack, allocated but unused rows included."""
-        held = [*self._rows.values(), *self._scales.values()]
-        return sum(tensor.numel() * tensor.element_size() for tensor in held)
+        return self._rows.bytes + sum(scales.numel() * scales.element_size() for scales in self._scales.values())
 
     @property
     def tensors(self) -> dict[str, Tensor]:
         """All rows, `[K, ...]` by name; not copied if they are float32 in memory."""
-        return {key: self._open(key, slice(0, len(self))) for key in self._rows}
+        return {key: self._open(key, slice(0, len(self))) for key in self.shapes}
 
     def index(self, name: str) -> int:
         """The row of this task."""
@@ -104,7 +98,7 @@ class ContextStack:
     def row(self, row: int) -> dict[str, Tensor]:
         """One task's tensors by name."""
         at = self._checked(row)
-        return {key: self._open(key, slice(at, at + 1))[0] for key in self._rows}
+        return {key: self._open(key, slice(at, at + 1))[0] for key in self.shapes}
 
     def gather(self, positions: Tensor) -> dict[str, Tensor]:
         """The tensors of the tasks in these rows, `[B, ...]` by name."""
@@ -123,45 +117,28 @@ class ContextStack:
         """Add a task and return its row."""
         check_free([context.name], self._index, where="the stack")
         check_shapes(context, self.shapes)
-        if len(self) == self._room:
-            self._grow()
-        row = len(self)
+        row = self._new_row()
         self._write(row, context)
+        return self._name(row, context)
+
+    def append_stored(self, stored: StoredContext) -> int:
+        """Add a task as it was read from a bank; its bytes are copied from there straight into the row."""
+        if not self._rows.fits(stored):
+            return self.append(Context.from_stored(stored))
+        check_free([stored.name], self._index, where="the stack")
+        row = self._new_row()
+        self._rows.write(row, stored)
+        for key, scales in self._scales.items():
+            scales[row] = stored.scales.get(key, 1.0)
+        return self._name(row, stored)
+
+    def _name(self, row: int, context: Context | StoredContext) -> int:
+        """Enter a task whose tensors are in this row, the one after the last."""
         self._names.append(context.name)
         self._classes.append(context.classes)
         self._info.append(context.info)
         self._index[context.name] = row
         return row
-
-    def append_stored(self, stored: StoredContext) -> int:
-        """Add a task as it was read from a bank; its values are copied from there straight into the rows."""
-        layout = stored.layout.tensors
-        if not self._fits(layout):
-            return self.append(Context.from_stored(stored))
-        check_free([stored.name], self._index, where="the stack")
-        if len(self) == self._room:
-            self._grow()
-        row = len(self)
-        for (key, *_), array in zip(layout, stored.arrays().values(), strict=True):
-            self._arrays[key][row] = array
-            if key in self._scales:
-                self._scales[key][row] = stored.scales.get(key, 1.0)
-        self._names.append(stored.name)
-        self._classes.append(stored.classes)
-        self._info.append(stored.info)
-        self._index[stored.name] = row
-        return row
-
-    def _fits(self, layout: Sequence[tuple[str, np.dtype[Any], tuple[int, ...], int, int]]) -> bool:
-        """Whether tensors of this layout can be copied into the rows as they are."""
-        if layout is self._fitting:
-            return True
-        fits = {key: (shape, dtype) for key, dtype, shape, *_ in layout} == {
-            key: (self.shapes[key], rows.dtype) for key, rows in self._arrays.items()
-        }
-        if fits:
-            self._fitting = layout  # the same object for all contexts of a model and store
-        return fits
 
     def replace(self, context: Context) -> int:
         """Overwrite a task's context and return its row."""
@@ -176,9 +153,9 @@ class ContextStack:
         """Remove a task; the last row moves to its place."""
         row, last = self.index(name), len(self) - 1
         if row != last:
-            for held in (self._rows, self._scales):
-                for rows in held.values():
-                    rows[row] = rows[last]
+            self._rows.move(last, row)
+            for scales in self._scales.values():
+                scales[row] = scales[last]
             self._names[row], self._classes[row] = self._names[last], self._classes[last]
             self._info[row] = self._info[last]
             self._index[self._names[row]] = row
@@ -195,23 +172,25 @@ class ContextStack:
     def _write(self, row: int, context: Context) -> None:
         packed = {key: pack(key, tensor, self.store) for key, tensor in context.tensors.items()}
         for key, (tensor, scale) in packed.items():
-            self._rows[key][row] = tensor
+            self._rows.tensors[key][row] = tensor
             if key in self._scales:
                 self._scales[key][row] = scale
 
     def _open(self, key: str, at: Tensor | slice) -> Tensor:
         # Copies whole rows, several times faster than indexing with a tensor.
-        rows = self._rows[key][at] if isinstance(at, slice) else self._rows[key].index_select(0, at)
+        all_rows = self._rows.tensors[key]
+        rows = all_rows[at] if isinstance(at, slice) else all_rows.index_select(0, at)
         if key in self._scales:
             return rows.float() * self._scales[key][at].view(-1, *[1] * (rows.ndim - 1))
         return rows.float()
 
-    def _grow(self) -> None:
-        for held in (self._rows, self._scales):
-            for key, rows in held.items():
-                held[key] = torch.cat([rows, torch.zeros_like(rows)])
-        self._arrays = {key: rows.numpy() for key, rows in self._rows.items()}
-        self._room *= 2
+    def _new_row(self) -> int:
+        """The position after the last task, for which there is memory."""
+        if len(self) == len(self._rows):
+            self._rows.grow()
+            for key, scales in self._scales.items():
+                self._scales[key] = torch.cat([scales, torch.ones_like(scales)])
+        return len(self)
 
 
 class _Gathered(RowContexts):

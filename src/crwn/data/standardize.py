@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
@@ -78,8 +80,11 @@ def _scale(stored: object) -> Scale | None:
     try:
         if isinstance(stored, float | int):
             return float(stored)
-        if isinstance(stored, list | tuple) and all(isinstance(value, int | float) for value in stored):
-            return tuple(map(float, stored))
+        if isinstance(stored, list | tuple):
+            if set(map(type, stored)) == {float}:
+                return tuple(stored)
+            if all(isinstance(value, int | float) for value in stored):
+                return tuple(map(float, stored))
     except OverflowError:  # an integer of hundreds of digits
         return None
     return None
@@ -91,7 +96,7 @@ def check_scaling(scaling: object, task: str, columns: int | None = None) -> Non
         case [mean, std] if _usable(mean, std):
             return
         case [[*means], [*stds]] if len(means) == len(stds) > 0 and columns in (None, len(means)):
-            if all(_usable(mean, std) for mean, std in zip(means, stds, strict=True)):
+            if _all_usable(means, stds) or all(_usable(mean, std) for mean, std in zip(means, stds, strict=True)):
                 return
     raise ContextError(
         f'context for task "{task}" has scaling {str(scaling)[:60]}: it must be [mean, deviation > 0], '
@@ -104,6 +109,13 @@ def _usable(mean: object, std: object) -> bool:
         return False
     # As float32, where larger values are infinite; integers of any length compare with floats.
     return -1e30 < mean < 1e30 and 1e-12 < std < 1e30
+
+
+def _all_usable(means: list[object], stds: list[object]) -> bool:
+    """Like `_usable` of every pair, for lists of floats alone; False if it is not sure."""
+    if set(map(type, chain(means, stds))) != {float} or not math.isfinite(sum(chain(means, stds))):  # type: ignore[arg-type]
+        return False
+    return _usable(min(means), min(stds)) and _usable(max(means), max(stds))  # type: ignore[type-var]
 
 
 def stack_scalings(several: Sequence[Scaling]) -> Tensor:

@@ -17,6 +17,7 @@ from crwn._utils import Closing
 from crwn.contexts import Context, Store, StoredContext, check_model
 from crwn.contexts.bank import driver, queries, writes
 from crwn.contexts.bank import open as opening
+from crwn.contexts.bank.checkpoints import Checkpoints
 from crwn.contexts.bank.failures import DATABASE_ERRORS, as_bank_error, bank_errors
 from crwn.contexts.bank.interface import Change, Entry, no_version
 from crwn.contexts.bank.readable import damages
@@ -49,6 +50,7 @@ class SqlBank(Closing):
         self._engine, self._model, self._wait = opened.engine, opened.model, wait
         self._file = opened.file
         self._direct = None if opened.file is None else driver.DirectReads(opened.file)
+        self._checkpoints = None if opened.file is None else Checkpoints(opened.file)
         self._process = os.getpid()
         self._queue = threading.Lock()
         self._closed = False
@@ -71,7 +73,7 @@ class SqlBank(Closing):
         first_rows = rows_of(first, self.store)  # before the lock is taken
         if not first and not delete:
             return
-        with self._writing() as connection:
+        with self._writing(many=len(first) == CHUNK) as connection:
             for name in delete:
                 writes.remove(connection, name)
             for chunk, rows in chain([(first, first_rows)], ((chunk, rows_of(chunk, self.store)) for chunk in parts)):
@@ -162,6 +164,8 @@ class SqlBank(Closing):
         with bank_errors("close", self.where):
             if self._direct is not None:
                 self._direct.close()
+            if self._checkpoints is not None:
+                self._checkpoints.wait()
             opening.close_database(self._engine, read_only=self.read_only)
 
     def __len__(self) -> int:
@@ -224,16 +228,21 @@ class SqlBank(Closing):
         raise BankError(f"cannot {doing} bank {self.where}: it is written all the time: try again")
 
     @contextmanager
-    def _writing(self) -> Iterator[Connection]:
+    def _writing(self, *, many: bool = False) -> Iterator[Connection]:
         self._check_open()
         if self.read_only:
             raise BankError(f"cannot write to bank {self.where}: it is read-only: get the right to write, or copy it")
         # Writers of this process queue up here: waiting for the database's lock is neither fair nor cheap.
         with self._queue, bank_errors("write to", self.where), self._engine.connect() as connection:
             connection = connection.execution_options(writing=True)
+            aside = self._checkpoints if many else None
             with connection.begin():
                 opening.wait_at_most(connection, self._wait)
                 yield connection
+                if aside is not None:
+                    aside.leave_to_thread(connection)
+            if aside is not None:
+                aside.begin(connection)
             if self._file is not None:  # what was committed to a file that is gone is not acknowledged
                 self._file.check()
                 self._file.check_log()

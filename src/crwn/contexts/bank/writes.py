@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select, update
 
 from crwn.contexts.bank import queries
 from crwn.contexts.bank.tables import contexts as table
@@ -32,11 +33,11 @@ def clear(
     Raises:
         TaskExistsError: one of the names exists and `replace` is False.
     """
-    there = select(table.c.name, table.c.version, table.c.sequence).where(table.c.name.in_(names))
+    there = select(table.c.name, table.c.version, table.c.sequence).where(_is_one_of(connection, table.c.name, names))
     current = {row.name: row for row in connection.execute(there)}
     if not replace:
         check_free(names, current)
-    gone = select(forgotten.c.name, forgotten.c.version).where(forgotten.c.name.in_(names))
+    gone = select(forgotten.c.name, forgotten.c.version).where(_is_one_of(connection, forgotten.c.name, names))
     before = {row.name: row.version for row in connection.execute(gone)}
     if before:
         connection.execute(delete(forgotten).where(forgotten.c.name.in_(list(before))))
@@ -44,6 +45,14 @@ def clear(
         _retire(connection, current, keep_versions)
         before |= {name: row.version for name, row in current.items()}
     return before, len(names) - len(current)
+
+
+def _is_one_of(connection: Connection, column: Column[str], names: Sequence[str]) -> ColumnElement[bool]:
+    """That a column has one of these names; SQLite takes them as one value, where a value for each would cost more."""
+    if connection.dialect.name != "sqlite":
+        return column.in_(names)
+    listed = func.json_each(json.dumps(list(names))).table_valued("value")
+    return column.in_(select(listed.c.value))
 
 
 def insert_rows(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:

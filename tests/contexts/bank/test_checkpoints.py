@@ -1,0 +1,42 @@
+"""The log of a bank: copied into its file in the background after many puts, and never lost."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from pathlib import Path
+
+from crwn.contexts.bank import checkpoints, open_bank
+from crwn.contexts.bank.sql import SqlBank
+from crwn.contexts.bank.stored import CHUNK
+from small_contexts import make
+
+
+def test_many_puts_are_copied_into_the_file_in_the_background(tmp_path: Path) -> None:
+    contexts = [make(f"task {i}", i) for i in range(CHUNK + 1)]
+    with SqlBank(tmp_path / "bank.sqlite") as bank:
+        bank.put_many(contexts)
+        assert bank._checkpoints is not None
+        bank._checkpoints.wait()
+        shutil.copy(tmp_path / "bank.sqlite", tmp_path / "copy.sqlite")  # without its log
+        with bank._engine.connect() as connection:
+            assert connection.exec_driver_sql("PRAGMA wal_autocheckpoint").scalar() == checkpoints.USUAL_PAGES
+    with open_bank(tmp_path / "copy.sqlite") as copy:
+        assert len(copy) == CHUNK + 1
+        assert copy.get("task 7") == contexts[7]
+    assert [file.name for file in sorted(tmp_path.iterdir())] == ["bank.sqlite", "copy.sqlite"]
+
+
+def test_a_log_that_cannot_be_copied_stays_and_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "bank.sqlite"
+    with SqlBank(path) as bank:
+        reader = sqlite3.connect(path, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM crwn_contexts").fetchone()  # keeps the log from being copied whole
+        bank.put_many(make(f"task {i}", i) for i in range(CHUNK))
+        assert bank._checkpoints is not None
+        bank._checkpoints.wait()
+        assert len(bank) == CHUNK
+        reader.close()
+    with open_bank(path) as bank:
+        assert bank.verify() == []
