@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -41,10 +42,10 @@ class Running:
 
 
 @contextmanager
-def running(learner: Learner, **settings: Any) -> Iterator[Running]:
-    """Serves this learner from a thread on a free port."""
+def running(learner: Learner, listening: socket.socket | None = None, **settings: Any) -> Iterator[Running]:
+    """Serves this learner from a thread on this socket, or on a free port."""
     server = make_server(learner, port=0, **settings)
-    with open_socket("127.0.0.1", 0) as listening:
+    with listening or open_socket("127.0.0.1", 0) as listening:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
         wait_until(lambda: server.started, "the service has started")

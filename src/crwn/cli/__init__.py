@@ -90,11 +90,12 @@ def main() -> None:
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
-        _print_error(error)
+        print_error(error)
         sys.exit(INTERRUPTED if _interrupted(error) or isinstance(error, StoppedError) else 1)
 
 
-def _print_error(error: BaseException) -> None:
+def print_error(error: BaseException) -> None:
+    """Print an error as one line on stderr."""
     if isinstance(error, BrokenPipeError):
         # The reader of stdout has ended (`crwn tasks ... | head`): further output is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -35,6 +35,9 @@ def command(
     ] = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Refuse every request that writes.")] = False,
     resident: Annotated[int, typer.Option(min=1, help="Number of recently used tasks kept in memory.")] = 4096,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of processes that serve; they share the bank and its tasks.")
+    ] = 1,
     bank: BankAddress = None,
     module: Module = None,
 ) -> None:
@@ -58,12 +61,37 @@ def command(
     token = read_token(token_file) if token_file is not None else token or None
     Access(token, read_only).check_host(host)
     settings: dict[str, Any] = {"host": host, "token": token, "read_only": read_only, "hosts": allow_host or []}
-    with _open(model, bank, resident, module) as learner:
+    if workers > 1:
+        opened = {"model": str(model), "bank": bank, "resident": resident, "module": module}
+        _run_workers(workers, port, opened, settings)
+        return
+    with open_learner(model, bank, resident, module) as learner:
         serving = f"{counted(len(learner.bank), 'task')} of {model}"
         serve(learner, port=port, ready=lambda address: _ready(serving, address), **settings)
 
 
-def _open(model: Path, bank: str | None, resident: int, module: str | None) -> Learner:
+def _run_workers(count: int, port: int, opened: dict[str, Any], settings: dict[str, Any]) -> None:
+    import os
+    import sys
+
+    from crwn.serve.running import address_of, open_socket
+    from crwn.serve.workers import Workers
+
+    if sys.platform == "win32":
+        raise ConfigError("--workers passes open sockets on, which Windows does not do like this: serve without it")
+    program = [sys.executable, "-P", "-m", "crwn.cli.serve_worker"]
+    threads = max(1, (os.cpu_count() or 1) // count)
+    with open_socket(settings["host"], port) as listening:
+        given = {**opened, "threads": threads, "serve": settings}
+        serving = f"{{}} of {opened['model']} with {count} workers"
+        address = address_of(settings["host"], listening)
+        Workers(program, given, listening, count).run(
+            lambda tasks: _ready(serving.format(counted(tasks, "task")), address)
+        )
+
+
+def open_learner(model: Path, bank: str | None, resident: int, module: str | None) -> Learner:
+    """The learner of a model folder, over its own bank or another."""
     from crwn.learner import Learner
     from crwn.learner.folder import find_folder, read_model
 

@@ -106,7 +106,7 @@ def _check_fact(value: object, depth: int) -> None:
         elif (kinds := set(map(type, value))) == _FLOATS:  # type: ignore[call-overload]
             if math.isfinite(sum(value)):  # type: ignore[call-overload]
                 return
-        elif kinds == _TEXTS and "".join(value).isascii():  # type: ignore[call-overload]
+        elif kinds == _TEXTS and "".join(value).isascii():  # type: ignore[arg-type]
             return
         for one in value:  # type: ignore[attr-defined]
             _check_fact(one, depth + 1)
@@ -129,8 +129,10 @@ def _checked_integer(value: int) -> int:
 def values_are_usable(values: npt.NDArray[np.floating[Any]]) -> bool:
     """Whether all values are finite and no larger than LARGEST."""
     # Comparisons with NaN are false. No square is larger than the sum of all, which is the fastest to compute.
-    if values.ndim == 1 and values.dtype == np.float32 and float(values.dot(values)) <= LARGEST**2:
-        return True
+    if values.ndim == 1 and values.dtype == np.float32:
+        with np.errstate(over="ignore", invalid="ignore"):
+            if float(values.dot(values)) <= LARGEST**2:
+                return True
     return values.size == 0 or -LARGEST <= float(values.min()) <= float(values.max()) <= LARGEST
 
 

@@ -202,7 +202,7 @@ def _read_header(data: bytes, source: str) -> tuple[dict[str, Any], str | Layout
         record = _decode(text)
         version, checksum = record["format"], record["checksum"]
         complete = record.keys() >= _FIELDS
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, StopIteration):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise ContextError(
             f"{source} has no readable crwn metadata: it is damaged, or not a context that crwn exported"
         ) from None
@@ -225,13 +225,10 @@ def _split_header(header: str) -> tuple[str, str | Layout]:
     return entries.pop("__metadata__")["crwn"], parse_layout(entries)
 
 
-def _decode(text: str) -> dict[str, Any]:
-    """The object of a JSON text."""
-    # The scanner of JSONDecoder.decode, without its search for white space around the text.
-    record, end = _json.scan_once(text, 0)
-    if end != len(text) or not isinstance(record, dict):
-        record = _json.decode(text)
-    return record
+def _decode(text: str) -> Any:
+    """The value of a JSON text."""
+    found, end = _json.raw_decode(text)  # `decode` would first search for white space around the text
+    return found if end == len(text) else _json.decode(text)
 
 
 def _refuse_constant(text: str) -> NoReturn:

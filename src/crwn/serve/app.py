@@ -13,6 +13,7 @@ from crwn.learner import Learner
 from crwn.serve.access import Access
 from crwn.serve.direct import Direct
 from crwn.serve.errors import add_handlers
+from crwn.serve.group import Group, Grouped
 from crwn.serve.limits import Limits
 from crwn.serve.middleware import CheckHost, EncodedTaskNames, RequestMetrics, SecurityHeaders, UnexpectedErrors
 from crwn.serve.routes import ROUTERS
@@ -32,8 +33,12 @@ def make_app(
     read_only: bool = False,
     limits: Limits | None = None,
     hosts: Iterable[str] = (),
+    group: Group | None = None,
 ) -> FastAPI:
-    """Builds the ASGI application that serves this learner; `hosts` are further host names of this machine."""
+    """Builds the ASGI application that serves this learner.
+
+    `hosts` are further host names of this machine, `group` has the other processes that serve the same address.
+    """
     service = Service(learner, Access(token, read_only, frozenset(name.lower() for name in hosts)), limits or Limits())
 
     @asynccontextmanager
@@ -58,4 +63,6 @@ def make_app(
     app.add_middleware(RequestMetrics, metrics=service.metrics)
     app.add_middleware(UnexpectedErrors)
     app.add_middleware(Direct, service=service)
+    if group is not None:
+        app.add_middleware(Grouped, group=group)
     return app

@@ -15,6 +15,7 @@ from crwn.learner import Learner
 from crwn.serve.access import Access
 from crwn.serve.app import make_app
 from crwn.serve.connections import bounded_protocol
+from crwn.serve.group import Group
 from crwn.serve.limits import Limits
 from crwn.serve.logs import limit_logs
 
@@ -41,8 +42,11 @@ def make_server(
     read_only: bool = False,
     limits: Limits | None = None,
     hosts: Iterable[str] = (),
+    group: Group | None = None,
 ) -> Server:
     """Builds a server that is ready to run; `hosts` are further host names that requests may use.
+
+    `group` has the other processes that serve the same address.
 
     Raises:
         ConfigError: the token is too weak, or missing although other machines can reach the host.
@@ -50,8 +54,9 @@ def make_server(
     limits = limits or Limits()
     Access(token, read_only).check_host(host)
     limit_logs()
+    named = [*hosts, host, socket.gethostname()]
     config = uvicorn.Config(
-        make_app(learner, token=token, read_only=read_only, limits=limits, hosts=[*hosts, host, socket.gethostname()]),
+        make_app(learner, token=token, read_only=read_only, limits=limits, hosts=named, group=group),
         host=host,
         port=port,
         http=bounded_protocol(limits),
@@ -82,6 +87,11 @@ def open_socket(host: str, port: int) -> socket.socket:
     return listening
 
 
+def address_of(host: str, listening: socket.socket) -> str:
+    """The URL of what is served on a socket of this host."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
+
+
 def allow_connections(wanted: int) -> None:
     """Lets this process have so many connections open, where the system limits files and its limit can be raised.
 
@@ -107,11 +117,12 @@ def serve(
     port: int = 8080,
     ready: Callable[[str], None] = lambda _: None,
     listening: socket.socket | None = None,
+    private: socket.socket | None = None,
     **settings: Any,
 ) -> None:
     """Serves until SIGINT or SIGTERM; `ready` is called with the URL, `settings` are further ones of `make_server`.
 
-    `listening` is an open socket to serve on, instead of a new one.
+    `listening` is an open socket to serve on, instead of a new one; `private` is one for the other workers of a group.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
     server = make_server(learner, host=host, port=port, **settings)
@@ -125,9 +136,8 @@ def serve(
     before = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM)}
     try:
         with listening or open_socket(host, port) as opened:
-            actual = opened.getsockname()[1]
-            ready(f"http://{f'[{host}]' if ':' in host else host}:{actual}/")
-            server.run(sockets=[opened])
+            ready(address_of(host, opened))
+            server.run(sockets=[opened] if private is None else [opened, private])
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
