@@ -123,6 +123,7 @@ def command(
 ) -> None:
     """Learn a task from a data file; a model folder that does not exist is made, sized for the data."""
     from crwn.contexts import check_free
+    from crwn.training.allocation import use_one_thread_if_small
 
     if learned is not None and kind is not Kind.flynet and not (model / "model.json").exists():
         raise ConfigError(f"--size {learned} is for images and --model flynet: give that too, or --hidden instead")
@@ -142,6 +143,7 @@ def command(
         x, y, about = given.rows()
         _make(model, task, x, y, how.options(x, about), wanted, about, length, custom)
     with _open(model, wanted, custom) as learner:
+        use_one_thread_if_small(learner.model)
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
         x, y, about = given.rows(learner, task if resume else None)

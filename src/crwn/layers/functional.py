@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import torch
@@ -93,6 +94,11 @@ class _ByMatrix(_Product):
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], x: Tensor, gain: Tensor, weight: Tensor) -> tuple[Tensor, int]:
         return _over_tasks(_ByMatrix, in_dims, x, gain, weight), 0
+
+
+for _function in (_ByRows, _ByMatrix):
+    # `apply` asks for the signature at every call, and computing it takes as long as a product of a small table.
+    _function.forward.__signature__ = inspect.signature(_function.forward)  # type: ignore[attr-defined]
 
 
 def _over_tasks(

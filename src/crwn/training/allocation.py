@@ -1,12 +1,17 @@
-"""Memory settings for processes that only train."""
+"""Settings of memory and threads for processes that only train."""
 
 from __future__ import annotations
 
 import ctypes
 import sys
+from itertools import chain
+
+import torch
+from torch import nn
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGEST = 2**30
+SMALL = 1_000_000  # numbers of a network
 
 
 def keep_freed_memory() -> bool:
@@ -22,3 +27,15 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(set_option(M_MMAP_THRESHOLD, LARGEST)) and bool(set_option(M_TRIM_THRESHOLD, 2 * LARGEST - 1))
+
+
+def use_one_thread_if_small(model: nn.Module) -> bool:
+    """Let torch compute with one thread where the network is small; true if it is.
+
+    The products of a small network take microseconds: threads would wait for each other longer than they compute, and
+    many times longer where other processes use the same cores.
+    """
+    small = sum(tensor.numel() for tensor in chain(model.parameters(), model.buffers())) <= SMALL
+    if small:
+        torch.set_num_threads(1)
+    return small

@@ -24,6 +24,7 @@ from crwn.training.checkpoint import Checkpoint
 from crwn.training.early_stopping import EarlyStopping
 from crwn.training.forward import ForwardPass, Tensors
 from crwn.training.losses import class_mask, task_losses
+from crwn.training.optimizers import make_optimizer
 from crwn.training.precision import convert_frozen
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
@@ -111,7 +112,7 @@ def train(
 
     trained = convert_frozen(replica(model).to(device).train(), recipe.precision)
     tensors = _stacked_contexts(trained, len(tasks), start, device)
-    optimizer = _optimizer(recipe, _learned(trained, tensors))
+    optimizer = make_optimizer(recipe, _learned(trained, tensors))
     forward = ForwardPass(trained, tasks, recipe, seed=seed, device=device)
     stopping = EarlyStopping(trained, tasks, recipe, steps, device)
     first = checkpoint.restore(tensors, optimizer) if checkpoint is not None else 0
@@ -174,14 +175,6 @@ def _stacked_contexts(
 def _learned(trained: nn.Module, tensors: Tensors) -> list[Tensor]:
     """The tensors that gradients are taken for; statistics of normalization layers are not among them."""
     return [tensors[name].requires_grad_() for name, value in trained.named_parameters() if value.requires_grad]
-
-
-def _optimizer(recipe: Recipe, learned: list[Tensor]) -> torch.optim.Optimizer:
-    if recipe.optimizer == "rmsprop":
-        return torch.optim.RMSprop(learned, lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
-    if recipe.optimizer == "adam":
-        return torch.optim.Adam(learned, lr=recipe.rate, weight_decay=recipe.weight_decay)
-    return torch.optim.SGD(learned, lr=recipe.rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
 
 
 def _set_rate(optimizer: torch.optim.Optimizer, rate: float) -> float:
