@@ -19,9 +19,10 @@ $(DEMO): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(DEMO_EXTRAS)]'
 	touch $(DEMO)
 
-$(READY): $(DEMO) scripts/install-avalanche
+$(READY): $(DEMO) scripts/install-avalanche scripts/install-flower
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[$(EXTRAS)]'
 	scripts/install-avalanche $(BIN)/python || echo "note: Avalanche could not be installed; its tests will be skipped"
+	scripts/install-flower $(BIN)/python || echo "note: Flower could not be installed; its tests will be skipped"
 	touch $(READY)
 
 demo: $(DEMO)

@@ -1,5 +1,5 @@
-"""Integrations with other libraries: scikit-learn, ONNX, the Hugging Face Hub, TensorBoard, Avalanche.
+"""Integrations with other libraries: scikit-learn, ONNX, the Hugging Face Hub, TensorBoard, Avalanche, Flower.
 
-One file per library; importing this room imports none of them. May import: `serve`, `report`, `insight`, `experiments`,
-`methods`, `scenarios`, `learner`, `training`, `contexts`, `data`, `models`, `layers`, `errors`.
+One file or folder per library; importing this room imports none of them. May import: `serve`, `report`, `insight`,
+`experiments`, `methods`, `scenarios`, `learner`, `training`, `contexts`, `data`, `models`, `layers`, `errors`.
 """

@@ -30,6 +30,7 @@ from crwn.learner.removal import Removal, removal_note
 from crwn.learner.statistics_store import StatisticsStore, statistics_name
 from crwn.models.functional import replica
 from crwn.training.exact import ExactSettings, Solution, Statistics, learn_exact, output_layer, solve
+from crwn.training.exact.accumulate import precision_for
 from crwn.training.exact.learn import ClassWeight, ExactResult, add_rows, context_of
 from crwn.training.exact.memory import check_memory, memory_note
 from crwn.training.task import PreparedTask
@@ -75,6 +76,27 @@ class ExactLearning(ModelFacts):
     def statistics(self, task: str) -> Statistics:
         """The sums that a task's context follows from; `add`, `subtract` and `merge` combine them."""
         return self._statistics.get(self.bank.get(task))
+
+    def no_statistics(self, classes: Sequence[Hashable], scaling: Scaling) -> Statistics:
+        """Statistics of no rows, to add others to: those of a new task of this model."""
+        layer = output_layer(self.model)
+        return Statistics.empty(
+            layer.width,
+            tuple(classes),
+            model=self.fingerprint,
+            below=layer.below(context_tensors(self.model)),
+            scaling=scaling,
+            precision=precision_for(layer.width),
+        )
+
+    def statistics_of(
+        self, x: Any, y: Any = None, *, classes: Sequence[Hashable], scaling: Scaling, sample_weight: Any = None
+    ) -> Statistics:
+        """The statistics of rows that are learned elsewhere, such as one owner's part; nothing is stored here."""
+        given: ExactArgs = {"classes": classes, "scaling": scaling}
+        ready = self._prepared("statistics", x, y, {"sample_weight": sample_weight}, None, given)
+        check_memory(output_layer(self.model).width)
+        return add_rows(self._model_copy(), ready, context_tensors(self.model))[2]
 
     def add_statistics(self, task: str, statistics: Statistics, *, ridge: float | None = None) -> Context:
         """Store the context of these statistics, such as the merged ones of several owners, as a task.

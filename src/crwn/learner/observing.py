@@ -16,8 +16,7 @@ from crwn.data.standardize import NO_SCALING, Scaling, check_scaling
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_tensors
 from crwn.learner.exact import BYTE_SCALING, ExactLearning
-from crwn.training.exact import Solution, Statistics, output_layer
-from crwn.training.exact.accumulate import precision_for
+from crwn.training.exact import Solution, output_layer
 from crwn.training.exact.solve import FIRST_RIDGE
 from crwn.training.exact.stream import Stream
 
@@ -134,16 +133,8 @@ class Observing(ExactLearning):
         if scaling is not None:
             check_scaling(scaling, task)
         usual = (self.byte_scaling or BYTE_SCALING) if bytes_ else (self.float_scaling or NO_SCALING)
-        tensors = context_tensors(self.model)
-        statistics = Statistics.empty(
-            layer.width,
-            labels,
-            model=self.fingerprint,
-            below=layer.below(tensors),
-            scaling=scaling or usual,
-            precision=precision_for(layer.width),
-        )
-        return Stream(layer, tensors, statistics, _blank(layer.width))
+        statistics = self.no_statistics(labels, scaling or usual)
+        return Stream(layer, context_tensors(self.model), statistics, _blank(layer.width))
 
     def _as_context(self, task: str, stream: Stream) -> Context:
         """The task as far as its rows are prepared by it: classes and scaling."""
