@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 DEMO_EXTRAS := serve,report
 EXTRAS := $(DEMO_EXTRAS),ray,postgres,onnx,hub,tensorboard,parquet,search,wandb,vision,text,docs,bench,dev
 
-.PHONY: install demo test lint bench docs clean
+.PHONY: install demo test lint audit bench docs clean
 
 install: $(READY)
 
@@ -38,6 +38,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Installed packages against the known vulnerabilities; part of `make test` too.
+audit: $(READY)
+	$(BIN)/python scripts/audit.py
 
 bench: $(READY)
 	$(BIN)/crwn bench

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import os
+import re
 import subprocess
 import sys
 import tarfile
@@ -132,3 +134,50 @@ def test_missing_extras_are_named(blocked: str, code: str, extra: str, tmp_path:
         f"try:\n    {code}\nexcept MissingExtraError as error: print(error)"
     )
     assert f'pip install "crwn[{extra}]"' in _python(whole)
+
+
+def _imported() -> set[str]:
+    """Top-level modules that some Python file of the project imports."""
+    found: set[str] = set()
+    for folder in ("src", "tests", "benchmarks", "scripts", "examples"):
+        for path in (ROOT / folder).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Import):
+                    found |= {name.name.partition(".")[0] for name in node.names}
+                elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                    found.add(node.module.partition(".")[0])
+    return found
+
+
+# What is used without an import in our files: as a command, a plugin, a driver by name, or an optional speed-up.
+NOT_IMPORTED = {
+    "hatchling": "builds the package",
+    "httptools": "uvicorn's faster parser",
+    "import-linter": "make lint",
+    "mkdocs-material": "make docs",
+    "mkdocstrings": "make docs",
+    "mypy": "make lint",
+    "pip-audit": "make audit",
+    "pytest-benchmark": "plugin",
+    "pytest-timeout": "plugin",
+    "pytest-xdist": "plugin",
+    "ruff": "make lint",
+    "uvloop": "uvicorn's faster loop",
+}
+
+
+def test_every_dependency_is_used() -> None:
+    import tomllib
+    from importlib.metadata import packages_distributions
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    listed = [*project["dependencies"], *(one for some in project["optional-dependencies"].values() for one in some)]
+    wanted = {re.split(r"[\[<>=; ]", one)[0].lower() for one in listed} - NOT_IMPORTED.keys()
+    modules: dict[str, set[str]] = {}
+    for module, distributions in packages_distributions().items():
+        for name in distributions:
+            modules.setdefault(name.lower(), set()).add(module)
+    imported = _imported()
+    unused = {name for name in wanted if not modules.get(name, {name.replace("-", "_")}) & imported}
+    # Where these are not installed, the names of their modules are not known.
+    assert unused <= {"avalanche-lib", "wordllama"}
