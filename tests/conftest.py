@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from crwn import NeuroModNet
 from crwn.data import ImageSet, load
 from crwn.data.sources.download import UnreachableError
 from digit_rows import Data
+from postgres_server import PostgresServer, find_programs
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -63,3 +66,20 @@ def browser() -> Iterator[Browser]:
     """A headless Chromium; not kept for the session, because its event loop occupies the thread while it is open."""
     with open_browser() as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A running server; its programs are installed first where they are missing."""
+    programs = find_programs()
+    if programs is None:
+        script = Path(__file__).parents[1] / "scripts" / "install-postgres"
+        done = subprocess.run([str(script)], capture_output=True, text=True)
+        programs = find_programs()
+        if programs is None:
+            pytest.skip(f"PostgreSQL cannot be had here: {done.stderr.strip()[-200:]}")
+    server = PostgresServer(programs)
+    server.start()
+    yield server
+    server.stop()
+    shutil.rmtree(server.folder)
