@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.models import FlyNet, NeuroModNet
 from crwn.report.style import COLOURS, GREY, saved
 
@@ -66,8 +66,8 @@ def paint(figure: Any) -> bool:
     """Draw both networks at the paper's smallest sizes for MNIST."""
     axes = figure.subplots()
     axes.set_axis_off()
-    fly = learned_numbers(FlyNet(784, 7840, 10, seed=0))
-    deep = learned_numbers(NeuroModNet(784, (256, 256), 10, seed=0))
+    fly = learned_parameters(FlyNet(784, 7840, 10, seed=0))
+    deep = learned_parameters(NeuroModNet(784, (256, 256), 10, seed=0))
     chain(
         axes,
         4.3,

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def is_table(x: Any, about: Mapping[str, Any]) -> bool:
-    """Whether rows are those of a table: they have column names, or are flat numbers that cannot be square images."""
+    """Whether rows are those of a table: they have column names, or are flat and not the length of a usual image."""
     from crwn.models.constant import is_image_row
 
     if "columns" in about:

@@ -12,7 +12,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 def check_kind(kind: str) -> Kind:
-    """The kind itself, for one that there is.
+    """The kind, if it is one of `KINDS`; raises ConfigError otherwise.
 
     >>> check_kind("regression")
     'regression'

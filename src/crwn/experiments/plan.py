@@ -167,7 +167,7 @@ def batches(config: RunConfig) -> int:
 
 
 def seconds_per_batch(config: RunConfig, measured: dict[str, float]) -> float:
-    """From this very kind of run, or one like it on another scenario, or the rough table."""
+    """Estimated seconds per batch: measured for this run or one like it on another scenario, else a rough constant."""
     for key in (_key(config, scenario=True), _key(config, scenario=False)):
         if key in measured:
             return measured[key]

@@ -54,7 +54,7 @@ class RunWork:
 
 @dataclass(frozen=True)
 class RunDone:
-    """What a folder that travels holds now; the reason where the run is not finished."""
+    """The files of a run folder that a worker sends back, and the reason if the run is not finished."""
 
     files: dict[str, bytes]
     failure: str | None = None

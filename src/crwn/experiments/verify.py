@@ -118,7 +118,7 @@ def _accuracies_rounded_differently(config: RunConfig, threads: int, whole: bool
 
 
 def _standard_error(differences: list[float]) -> float:
-    """Of the mean of differences whose true mean is zero."""
+    """The standard error of the mean of differences whose true mean is zero."""
     return math.sqrt(sum(value**2 for value in differences) / len(differences)) / math.sqrt(len(differences))
 
 

@@ -25,7 +25,7 @@ Array = npt.NDArray[Any]
 
 
 class Scaled:
-    """Standardized rows with a column of ones added, because the networks have no biases."""
+    """Standardized rows with a column of ones added, so that thresholds can be learned without biases."""
 
     def __init__(self, scaling: tuple[float, float], mirrored: bool) -> None:
         self.mean, self.std = scaling

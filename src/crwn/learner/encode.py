@@ -1,4 +1,4 @@
-"""Rows that become numbers by what a task knows: tables by column name, images by their size."""
+"""Rows encoded as numbers with what a context stores: tables by column name, images by their size."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def encoding_of(info: ContextInfo) -> TableEncoding | None:
 
 
 def encode_for(x: Encodable, info: ContextInfo, shape: Sequence[int] | None) -> Array:
-    """The rows as a task takes them."""
+    """The rows encoded with the columns or the image size of a task."""
     if isinstance(x, ImageFiles):
         return x.decode(info.image or (shape if shape is not None and len(shape) == 3 else None))
     encoding = encoding_of(info)

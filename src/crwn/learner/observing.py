@@ -137,7 +137,7 @@ class Observing(ExactLearning):
         return Stream(layer, context_tensors(self.model), statistics, _blank(layer.width))
 
     def _as_context(self, task: str, stream: Stream) -> Context:
-        """The task as far as its rows are prepared by it: classes and scaling."""
+        """A context with the classes and the scaling of the task, which is all that preparing its rows needs."""
         info = ContextInfo(scaling=stream.statistics.scaling)
         return Context(task, stream.tensors, stream.statistics.classes, self.fingerprint, info=info)
 

@@ -1,4 +1,4 @@
-"""The signed note about rows that a task no longer knows."""
+"""The signed note about rows that were removed from a task."""
 
 from __future__ import annotations
 

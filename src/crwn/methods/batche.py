@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from crwn.layers import context_tensors, learned_numbers
+from crwn.layers import context_tensors, learned_parameters
 from crwn.layers.weights import named_generator
-from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
+from crwn.methods.independent import Independent, float_bytes, statistics_note, stored_values
 from crwn.methods.initial_weights import kaiming_normal
 from crwn.methods.method import Counts
 from crwn.methods.networks import KernelConv2d, baseline_network
@@ -105,8 +105,8 @@ class BatchE(Independent):
         return published_recipe(self.scenario, best | overrides, rate=0.01, image_rate=0.01)
 
     def counts(self, tasks: int) -> Counts:
-        own = learned_numbers(self.model)
+        own = learned_parameters(self.model)
         shared = sum(self.model.get_buffer(name).numel() for name in self.first_trains())
-        kept = float_bytes(kept_numbers(self.model)) + float_bytes(shared) // tasks
+        kept = float_bytes(stored_values(self.model)) + float_bytes(shared) // tasks
         note = "s and t as float32, and the weights the first task trained spread over the tasks"
         return Counts(own, own + shared / tasks, kept, note + statistics_note(self.model))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from crwn.data.dataset import Rows
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.layers.weights import named_generator
 from crwn.methods.dense import DenseOptions
 from crwn.methods.independent import float_bytes
@@ -77,7 +77,7 @@ class EWC(OneNetwork):
             self.fisher[name] = total
 
     def counts(self, tasks: int) -> Counts:
-        both = 2 * learned_numbers(self.model)  # Fisher information and centre
+        both = 2 * learned_parameters(self.model)  # Fisher information and centre
         note = "all tasks train the same weights; weights, Fisher and centre in float32, spread over the tasks"
         return self.shared_counts(tasks, note, more_params=both, more_bytes=float_bytes(both))
 

@@ -8,7 +8,7 @@ from pydantic import Field
 from torch import nn
 
 from crwn.errors import ConfigError
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.methods.contextual import ContextOptions, Contextual
 from crwn.methods.independent import float_bytes
 from crwn.methods.method import Counts
@@ -92,6 +92,6 @@ class FlyNetMethod(Contextual):
         return 1 if self.closed_form or has_images(self.scenario) else stack_size(self.hidden)
 
     def counts(self, tasks: int) -> Counts:
-        own = learned_numbers(self.model)
+        own = learned_parameters(self.model)
         note = "a context is its float32 numbers; encoder and frozen weights come from the seed and take nothing"
         return Counts(own, own, float_bytes(own), f"{note}{self.training_note}")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from crwn.contexts import ContextInfo
 from crwn.data.dataset import Rows
 from crwn.errors import ModelError, TaskError
-from crwn.layers import context_tensors, learned_numbers
+from crwn.layers import context_tensors, learned_parameters
 from crwn.methods.method import Method
 from crwn.methods.sizes import has_images, width
 from crwn.models.trained import set_trained
@@ -163,19 +163,19 @@ def unfrozen(model: nn.Module, names: Sequence[str]) -> nn.Module:
     return trained
 
 
-def float_bytes(numbers: int) -> int:
-    """Bytes of this many float32 numbers."""
-    return numbers * torch.finfo(torch.float32).bits // 8
+def float_bytes(values: int) -> int:
+    """Bytes of this many float32 values."""
+    return values * torch.finfo(torch.float32).bits // 8
 
 
-def kept_numbers(model: nn.Module) -> int:
-    """Numbers that are kept for a task: what it learned, and the statistics of normalisation layers."""
+def stored_values(model: nn.Module) -> int:
+    """Values stored for a task: the parameters it learned, and the statistics of normalization layers."""
     return sum(value.numel() for value in context_tensors(model).values())
 
 
 def statistics_note(model: nn.Module) -> str:
     """What the note on a task's bytes adds where statistics of normalisation layers are kept; empty elsewhere."""
-    count = kept_numbers(model) - learned_numbers(model)
+    count = stored_values(model) - learned_parameters(model)
     return f"; {count:,} batch-norm statistics are kept with it and not counted as learned" if count else ""
 
 

@@ -33,7 +33,7 @@ class Options(BaseModel):
 
 @dataclass(frozen=True)
 class Counts:
-    """What one task costs."""
+    """Parameters and bytes of one task."""
 
     params_per_task: int  # parameters that one further task learns
     params_per_task_amortised: float  # with shared trained parameters divided by the number of tasks, as in the paper

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from crwn.layers import learned_numbers
-from crwn.methods.independent import float_bytes, kept_numbers
+from crwn.layers import learned_parameters
+from crwn.methods.independent import float_bytes, stored_values
 from crwn.methods.joined_rows import JoinedRows
 from crwn.methods.method import Counts
 from crwn.methods.one_network import OneNetwork
@@ -36,6 +36,6 @@ class MTL(OneNetwork):
         self.weights = tensors  # the batch-norm statistics are those of all tasks
 
     def counts(self, tasks: int) -> Counts:
-        weights = learned_numbers(self.model)
+        weights = learned_parameters(self.model)
         note = "one network for all tasks: a further task trains all weights again; float32, spread over the tasks"
-        return Counts(weights, weights / tasks, float_bytes(kept_numbers(self.model)) // tasks, note)
+        return Counts(weights, weights / tasks, float_bytes(stored_values(self.model)) // tasks, note)

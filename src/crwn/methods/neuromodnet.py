@@ -8,9 +8,9 @@ from pydantic import Field
 from torch import nn
 
 from crwn.errors import ConfigError
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.methods.contextual import ContextOptions, Contextual
-from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
+from crwn.methods.independent import float_bytes, statistics_note, stored_values
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
 from crwn.methods.sizes import DEPTH, flat_features, has_images, resnet_shape, width
@@ -104,9 +104,9 @@ class NeuroModNetMethod(Contextual):
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)
 
     def counts(self, tasks: int) -> Counts:
-        own = learned_numbers(self.model)
+        own = learned_parameters(self.model)
         shared = sum(self.model.get_buffer(name).numel() for name in self.first_trains())
-        kept = kept_numbers(self.model)
+        kept = stored_values(self.model)
         note = "a context is its float32 numbers; frozen weights come from the seed and take nothing"
         if shared:
             note = "float32 numbers of a context, and the weights the first task trained spread over the tasks"

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.layers import context_tensors, learned_numbers
+from crwn.layers import context_tensors, learned_parameters
 from crwn.methods.dense import DenseOptions, dense_network
-from crwn.methods.independent import float_bytes, kept_numbers, prepared, statistics_note
+from crwn.methods.independent import float_bytes, prepared, statistics_note, stored_values
 from crwn.methods.method import Counts, Method
 from crwn.methods.published import published_recipe
 from crwn.methods.sizes import has_images
@@ -107,8 +107,8 @@ class OneNetwork(Method):
         Args:
             more_params, more_bytes: what a method stores once besides the weights.
         """
-        weights = learned_numbers(self.model)
-        statistics = float_bytes(kept_numbers(self.model) - weights)
+        weights = learned_parameters(self.model)
+        statistics = float_bytes(stored_values(self.model) - weights)
         stored = (float_bytes(weights) + more_bytes) // tasks + statistics
         return Counts(weights, (weights + more_params) / tasks, stored, note + statistics_note(self.model))
 

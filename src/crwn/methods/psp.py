@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.layers.weights import gaussian, named_generator
 from crwn.methods import method
-from crwn.methods.independent import float_bytes, kept_numbers, statistics_note
+from crwn.methods.independent import float_bytes, statistics_note, stored_values
 from crwn.methods.initial_weights import kaiming_normal, random_signs, xavier_normal
 from crwn.methods.method import Counts
 from crwn.methods.networks import KernelConv2d, baseline_network
@@ -133,7 +133,7 @@ class PSP(OneNetwork):
     def counts(self, tasks: int) -> Counts:
         rotations = sum(layer.rotation.numel() for layer in self.model.modules() if isinstance(layer, PSPLinear))
         weights = sum(value.numel() for name, value in self.model.named_parameters() if not _is_rotation(name))
-        statistics = kept_numbers(self.model) - learned_numbers(self.model)
+        statistics = stored_values(self.model) - learned_parameters(self.model)
         counted = f"{weights:,} weights, trained again by every task"
         own, stored = SEED_BYTES, f"{SEED_BYTES} bytes of seed for the signs"
         if rotations:
@@ -179,7 +179,7 @@ class PSP(OneNetwork):
             if isinstance(layer, PSPConv2d):
                 layer.use_task(seed=seed, name=name)
             elif isinstance(layer, PSPLinear) and not self.learns_rotations:
-                layer.rotation.data = random_rotation(len(layer.rotation), seed=seed, name=name)
+                layer.rotation.data = random_rotation(len(layer.rotation), seed=seed, name=name).clone()
         self._in_use = seed
 
 

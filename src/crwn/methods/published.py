@@ -40,6 +40,8 @@ def tuned(name: str, options: BaseModel, scenario: Scenario) -> dict[str, object
         return {}
     if has_images(scenario):
         raise ConfigError("recipe=best is for flat rows: on images the recipe is the paper's")
+    if name not in TUNED:
+        raise ConfigError(f"recipe=best is not known for {name}: it was searched for {', '.join(TUNED)}")
     return dict(TUNED[name])
 
 

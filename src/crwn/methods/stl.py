@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from torch import nn
 
-from crwn.layers import learned_numbers
+from crwn.layers import learned_parameters
 from crwn.methods.dense import DenseOptions, dense_network
-from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
+from crwn.methods.independent import Independent, float_bytes, statistics_note, stored_values
 from crwn.methods.method import Counts
 from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.training.recipe import Recipe
@@ -33,6 +33,6 @@ class STL(Independent):
         return 1  # every task multiplies by other weights, so a stack saves no multiplication
 
     def counts(self, tasks: int) -> Counts:
-        own = learned_numbers(self.model)
+        own = learned_parameters(self.model)
         note = "a task keeps all its weights as float32" + statistics_note(self.model)
-        return Counts(own, own, float_bytes(kept_numbers(self.model)), note)
+        return Counts(own, own, float_bytes(stored_values(self.model)), note)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from crwn.errors import ConfigError, DataError
 
-IMAGE_SIDES = (8, 16, 28, 32, 48, 64, 84, 96, 128, 224, 256)  # of square grey images that people have
+IMAGE_SIDES = (8, 16, 28, 32, 48, 64, 84, 96, 128, 224, 256)  # common sides of square grey images
 
 
 def is_square(in_features: int, side: int) -> bool:

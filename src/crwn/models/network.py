@@ -1,4 +1,4 @@
-"""What the rest of crwn asks of a network, in one protocol, and the base class of crwn's own networks."""
+"""The protocol that every network implements, and the base class of crwn's own networks."""
 
 from __future__ import annotations
 

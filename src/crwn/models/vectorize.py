@@ -63,6 +63,8 @@ def works_under_vmap(function: Callable[..., Any], *arguments: Any) -> bool:
     with math_attention():
         try:
             vmap(function, randomness="different")(*arguments)
+        except MemoryError:
+            raise
         except Exception:  # whatever it is: computed one by one it works, or raises its own error
             return False
     return True

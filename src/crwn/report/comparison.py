@@ -41,7 +41,7 @@ def comparison_table(compared: Sequence[Compared]) -> Table:
 
 
 def comparison_facts(compared: Sequence[Compared]) -> list[dict[str, object]]:
-    """The same for machines, with the seeds and folders of every method."""
+    """The comparison as data for JSON, with the seeds and folders of every method."""
     return [
         {
             "method": one.config.method,

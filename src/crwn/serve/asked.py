@@ -1,4 +1,4 @@
-"""What a request to predict or to infer a task asks: its rows as one array, and everything else it says."""
+"""The parsed form of a request to predict or to infer a task: its rows as one array, and its other fields."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LISTS = ("task", "candidate")  # parameters of the query that may be repeated
 
 @dataclass(slots=True)
 class Asked:
-    """A question about rows, `x` `[rows, ...]` of the model's input shape, float32."""
+    """A parsed request about rows, `x` `[rows, ...]` of the model's input shape, float32."""
 
     x: Array
     task: str | list[str] | None

@@ -53,7 +53,7 @@ class BankCalls:
             raise ServeError.bank_hangs(seconds) from None
 
     def stop(self) -> None:
-        """Does not wait: a thread that hangs ends with the process."""
+        """Shut the threads down without waiting: one that hangs ends with the process."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _ended(self, future: asyncio.Future[Found]) -> None:

@@ -63,7 +63,7 @@ class _Request:
 
     @property
     def large(self) -> bool:
-        """Whether it gets a pass of its own."""
+        """Whether the request is predicted in a separate forward pass."""
         return len(self.x) > ALONE
 
 

@@ -24,7 +24,7 @@ LONGEST_WAIT = 8.0
 
 
 class RemoteError(CRWNError):
-    """An error that the service returned: `status` is the HTTP status, `code` is stable, the text is for people."""
+    """An error that the service returned: `status` is the HTTP status, `code` is stable, the text is human-readable."""
 
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
@@ -138,7 +138,7 @@ def may_repeat(outcome: httpx.Response | httpx.TransportError, *, harmless: bool
 
 
 def wait_seconds(attempt: int, outcome: httpx.Response | httpx.TransportError) -> float:
-    """How long to wait before trying again: twice as long each time, with some chance, or as the service asks."""
+    """How long to wait before trying again: twice as long each time, with jitter, or the service's Retry-After."""
     asked: str = outcome.headers.get("retry-after", "") if isinstance(outcome, httpx.Response) else ""
     wait: float = min(LONGEST_WAIT, 0.1 * 2**attempt) * (0.5 + random.random() / 2)
     return min(LONGEST_WAIT, max(wait, float(asked))) if asked.isdigit() else wait

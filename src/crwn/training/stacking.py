@@ -1,4 +1,4 @@
-"""How many tasks to learn at once: a rule of sizes, never of timing, so that numbers do not depend on load."""
+"""How many tasks to learn at once: a rule of sizes, never of timing, so that results do not depend on load."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class DirectReads:
 
 
 def wanted(names: Sequence[str]) -> str:
-    """The value that MANY takes for these names."""
+    """These names as the parameter of the query `MANY`."""
     return json.dumps(names)
 
 

@@ -1,4 +1,4 @@
-"""Reads what can be read: one damaged task must not take a map or a list of all others with it."""
+"""Reads all contexts that are not damaged, and lists those that are."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def count(connection: Connection, *, changes: int, tasks: int) -> int:
 def clear(
     connection: Connection, names: Sequence[str], replace: bool, keep_versions: bool
 ) -> tuple[dict[str, int], int]:
-    """Make room for contexts of these names; returns the last version of each name, and how many names are new.
+    """Remove or archive the current contexts of these names; return their last versions and the number of new names.
 
     Raises:
         TaskExistsError: one of the names exists and `replace` is False.

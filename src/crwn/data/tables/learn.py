@@ -1,4 +1,4 @@
-"""Find the encoding of a table from its training rows: what kind every column is, and what it needs to know."""
+"""Find the encoding of a table from its training rows: kinds of columns, and values to encode them with."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError
-from crwn.layers import learned_numbers
-from crwn.methods.independent import Independent, float_bytes, kept_numbers, statistics_note
+from crwn.layers import learned_parameters
+from crwn.methods.independent import Independent, float_bytes, statistics_note, stored_values
 from crwn.methods.initial_weights import fan_in, random_signs, torch_uniform
 from crwn.methods.method import Counts
 from crwn.methods.networks import KernelConv2d, baseline_network
@@ -141,9 +141,9 @@ class SupSup(Independent):
         return context
 
     def counts(self, tasks: int) -> Counts:
-        own = learned_numbers(self.model)
+        own = learned_parameters(self.model)
         masks = sum(-(-layer.scores.numel() // 8) for _, layer in self._masked())
-        kept = masks + float_bytes(kept_numbers(self.model) - own)
+        kept = masks + float_bytes(stored_values(self.model) - own)
         note = "a task learns a score for every weight and keeps one bit of it" + statistics_note(self.model)
         return Counts(own, own, kept, note)
 

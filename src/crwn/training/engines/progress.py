@@ -44,7 +44,7 @@ class StepForwarder:
         self._next: dict[int, int] = {}  # of every piece, the position of the step that comes next
 
     def forward(self, piece: int, first: int, steps: Steps) -> None:
-        """Pass on the new ones of these steps, which are those of a piece from position `first` on.
+        """Call the callbacks for those of these steps, of a piece from position `first` on, that were not reported yet.
 
         Work that is repeated after a worker died repeats steps, and a lost report leaves a gap: steps that are not
         passed on now are passed on when all of them come with the result.
