@@ -43,9 +43,7 @@ class Step:
     names: tuple[str, ...]
     losses: Tensor  # [tasks], on the device: reading them waits for it
     rate: float
-    tensors: Mapping[
-        str, Tensor
-    ]  # [tasks, ...]: contexts; the next step updates them in place, so clone
+    tensors: Mapping[str, Tensor]  # [tasks, ...]: contexts; the next step updates them in place, so clone
 
 
 @dataclass(frozen=True)
