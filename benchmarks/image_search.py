@@ -47,6 +47,8 @@ ENCODERS: dict[str, dict[str, Any]] = {
     "roots, filters of 8": {"filters": 272, "sides": (8,)} | HALF,
     "roots, filters of 4, 8 and 12": {"filters": 272, "sides": (4, 8, 12)} | HALF,
     "roots, shifted copies": {"filters": 272, "shift": 2} | HALF | SIX,
+    "roots, filters of 4 and 8, shifted copies": {"filters": 272, "sides": (4, 8), "shift": 2} | HALF,
+    "roots, filters of 4 and 8, shifted by 1": {"filters": 272, "sides": (4, 8), "shift": 1} | HALF,
     "roots, no mirrored copies": {"filters": 272, "mirror": False} | HALF | SIX,
 }
 RECIPES: dict[str, dict[str, Any]] = {
@@ -111,7 +113,7 @@ def main() -> None:
         "--encoder", default="roots, filters of 4 and 8", help="the encoder that recipes are tried with"
     )
     parser.add_argument("--filters", type=int, help="so many filters instead of those of the list")
-    parser.add_argument("--only", help="only candidates whose name contains this")
+    parser.add_argument("--only", nargs="+", help="only candidates whose name contains one of these")
     given = parser.parse_args()
     record: dict[str, Any] = {**heading(quick=False, seed=0), "tasks": given.tasks}
     if given.record.exists():
@@ -123,7 +125,7 @@ def main() -> None:
     made: tuple[dict[str, Any], Features] | None = None
     for name, settings, changes in wanted:
         label = name if given.filters is None else f"{name}, {given.filters} filters"
-        if label in found or (given.only is not None and given.only not in name):
+        if label in found or (given.only and not any(part in name for part in given.only)):
             continue
         settings = settings | ({} if given.filters is None else {"filters": given.filters})
         if made is None or made[0] != settings:

@@ -113,3 +113,15 @@ def test_constant_images_are_learned_and_predicted_without_a_wrong_number(learne
     learner.learn("black", black, ["a", "b", "a", "b"], batches=3, progress=False)
     assert np.isfinite(learner.predict_proba(black, task="black")).all()
     learner.forget("black")
+
+
+def test_the_first_task_predicts_the_same_bits_after_19_more(tmp_path: Path) -> None:
+    x, _ = striped(2, 20, seed=5)
+    with Learner(network(), bank=tmp_path / "photos.crwn") as made:
+        made.learn("first", *striped(2), batches=10, progress=False)
+        before = made.logits(x, "first")[0].numpy().tobytes()
+        for number in range(19):
+            made.learn(f"more {number}", *striped(1 + number % 4, 20, seed=number), batches=2, progress=False)
+        assert made.logits(x, "first")[0].numpy().tobytes() == before
+    with Learner.load(tmp_path / "photos.crwn") as again:
+        assert again.logits(x, "first")[0].numpy().tobytes() == before
