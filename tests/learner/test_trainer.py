@@ -23,7 +23,7 @@ def trainer() -> Trainer:
     model = NeuroModNet(4, (32,), 2, seed=0)
     shapes = {name: tuple(tensor.shape) for name, tensor in context_tensors(model).items()}
     resident = ResidentStack(open_bank(None, model=fingerprint(model)), shapes, capacity=8)
-    return Trainer(model, resident, 0, torch.device("cpu"), ForkSafeLock(Protects.MODEL))
+    return Trainer(model, resident, torch.device("cpu"), ForkSafeLock(Protects.MODEL), seed=0)
 
 
 def sign_of(column: int, name: str | None = None) -> PreparedTask:
