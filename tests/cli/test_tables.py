@@ -36,11 +36,12 @@ def corner() -> tuple[np.ndarray, list[object]]:
 
 
 @pytest.mark.parametrize(("table", "least"), [(temperature, 97.0), (circles, 95.0), (corner, 98.0)])
-def test_thresholds(crwn: Crwn, tmp_path: Path, table: object, least: float) -> None:
+@pytest.mark.parametrize("network", ["neuromodnet", "flynet"])
+def test_thresholds(crwn: Crwn, tmp_path: Path, table: object, least: float, network: str) -> None:
     assert callable(table)
     x, y = table()
     file, new = write(tmp_path / "t.csv", x[:450], y[:450]), write(tmp_path / "new.csv", x[450:], y[450:])
-    facts = crwn("learn", tmp_path / "m.crwn", "t", file, "--json")
+    facts = crwn("learn", tmp_path / "m.crwn", "t", file, "--model", network, "--json")
     assert facts["accuracy"] >= facts["majority"]
     assert crwn("predict", tmp_path / "m.crwn", new, "--json")["accuracy"] >= least
 

@@ -34,9 +34,11 @@ def test_the_input_context_shows_which_inputs_a_task_moved() -> None:
     assert image_shape(made) == (4, 4)
 
 
-def test_flynet_is_mapped_back_through_its_encoder() -> None:
-    model = crwn.FlyNet(in_features=16, hidden=160, classes=2, seed=0, inputs_per_node=2)
-    readers = [int(node) for node in (model.encoder.chosen == 9).any(dim=1).nonzero()[:, 0]]
+@pytest.mark.parametrize("mirrored", [True, False])
+def test_flynet_is_mapped_back_through_its_encoder(mirrored: bool) -> None:
+    model = crwn.FlyNet(in_features=16, hidden=160, classes=2, seed=0, inputs_per_node=2, mirrored=mirrored)
+    reads = torch.isin(model.encoder.chosen, torch.tensor([9, 16 + 9] if mirrored else [9]))
+    readers = [int(node) for node in reads.any(dim=1).nonzero()[:, 0]]
     weights = input_weights(collection_of(model, [changed(model, "decoder.v", readers)]))
     assert weights is not None
     assert weights.shape == (1, 16)

@@ -235,8 +235,7 @@ def _network(shape: tuple[int, ...], found: int, wanted: dict[str, Any], *, rows
         if images:
             return ImageFlyNet(shape if len(shape) == 3 else (1, *shape), classes, seed=seed, size=wanted.get("size"))
         hidden = wanted.get("hidden", max(256, 10 * features))
-        few, constant = min(7, features), True if table else None
-        return FlyNet(features, hidden, classes, seed=seed, inputs_per_node=few, constant=constant)
+        return FlyNet(features, hidden, classes, seed=seed, constant=True if table else None)
     if table and wanted.get("weights") != WeightKind.patches:
         given: dict[str, Any] = {"hidden": (wanted["hidden"],)} if "hidden" in wanted else {}
         if "weights" in wanted:

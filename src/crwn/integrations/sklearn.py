@@ -128,7 +128,7 @@ class _FlyNet(FrozenEstimator):
     def _network(self, in_features: int, features: int, classes: int, seed: int) -> Network:
         hidden = max(256, 10 * features) if self.hidden is None else self.hidden
         few = min(7, max(1, in_features // 3)) if self.inputs_per_node is None else self.inputs_per_node
-        # `Scaled` has appended the constant.
+        # `Scaled` has mirrored the rows and appended the constant.
         return FlyNet(in_features, hidden, classes, seed=seed, inputs_per_node=few, gamma=self.gamma, constant=False)
 
 

@@ -168,8 +168,10 @@ def check_description(folder: Path, model: nn.Module) -> None:
     if saved != here:
         what = "use the same architecture, weights and seed"
         config = network_of(model).config
-        if config.get("constant") and stored.get("config") == {key: config[key] for key in config if key != "constant"}:
-            what = "the folder's has no constant input, like those of earlier versions: make it with constant=False"
+        added = [key for key in ("constant", "mirrored") if config.get(key) and key not in (stored.get("config") or {})]
+        if added and stored.get("config") == {key: config[key] for key in config if key not in added}:
+            how = ", ".join(f"{key}=False" for key in added)
+            what = f"the folder's has no {' or '.join(added)} input, like those of earlier versions: make it with {how}"
         raise ModelError(
             f"model folder {folder} was made with model {saved[:12]}..., this model is {here[:12]}...: {what}"
         )

@@ -61,6 +61,7 @@ class FlyNetMethod(Contextual):
             gamma=options.gamma,
             **options.modulated,
             constant=options.constant,
+            mirrored=False,
         )
 
     def _image_network(self) -> nn.Module:

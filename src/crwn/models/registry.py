@@ -46,8 +46,11 @@ def build(description: dict[str, Any]) -> Network:
     kind, config = description.get("kind"), description.get("config")
     if kind not in MODELS or not isinstance(config, dict):
         raise ModelError(f'unknown kind of network "{kind}": choose one of {", ".join(MODELS)}')
-    if kind in (NeuroModNet.kind, FlyNet.kind):  # descriptions without it are of networks without a constant input
+    # Descriptions without these are of networks without such inputs, whatever the default is now.
+    if kind in (NeuroModNet.kind, FlyNet.kind):
         config = {"constant": False} | config
+    if kind == FlyNet.kind:
+        config = {"mirrored": False} | config
     try:
         return MODELS[kind](**config)
     except TypeError as error:
