@@ -78,6 +78,14 @@ def test_tasks_with_other_columns_are_inferred_by_their_columns() -> None:
     assert [one.task for one in learner.infer_task(shop(30))] == ["shop"]
 
 
+def test_tasks_of_other_kinds_are_left_out_of_inference_whatever_their_encoding() -> None:
+    learner = learned()
+    whole = shop().dropna().drop(columns="label")  # without gaps, so that `age` has no flag
+    learner.learn("spent", whole, np.arange(float(len(whole))), kind="regression", batches=5, progress=False)
+    assert learner.context("spent").info.encoding != learner.context("shop").info.encoding
+    assert [one.task for one in learner.infer_task(shop(30).dropna())] == ["shop"]
+
+
 def test_a_frame_of_numbers_needs_no_encoding_and_fits_a_task_without_names() -> None:
     x = np.random.default_rng(0).normal(size=(80, 3)).astype("float32")
     learner = crwn.Learner(crwn.NeuroModNet(in_features=3, hidden=(64,), classes=2, seed=0))

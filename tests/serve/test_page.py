@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import expect
 
 from crwn.contexts import Context
+from crwn.data.tables import table_of_objects
 from crwn.learner import Learner
 from crwn.models import NeuroModNet
 from serving import Array, Running, running
@@ -145,6 +146,83 @@ def test_a_row_of_a_table_is_typed(browser: Browser) -> None:
         page.fill("#row-text", "many")
         expect(page.locator("#verdict")).to_contain_text("A row is numbers")
         assert made.errors == []
+        made.context.close()
+
+
+@pytest.fixture(scope="module")
+def visits() -> Learner:
+    """A table with text and gaps, learned as one label, several labels and a number per row."""
+    random = np.random.default_rng(0)
+    age, city = random.integers(18, 80, 200), random.choice(["Bern", "Chur"], 200)
+    rows = [{"age": None if at % 19 == 0 else int(age[at]), "city": city[at]} for at in range(200)]
+    table = table_of_objects(rows, "visits")
+    learner = Learner(NeuroModNet(in_features=8, hidden=(256,), classes=4, seed=0))
+    old, chur = age > 50, city == "Chur"
+    learner.learn("buys", table, np.where(chur, "yes", "no"), batches=120, progress=False)
+    tags = [[name for name, has in (("old", a), ("far", b)) if has] for a, b in zip(old, chur, strict=True)]
+    learner.learn("tags", table, tags, kind="multilabel", batches=200, progress=False)
+    learner.learn("sum", table, 3.0 * age + 100 * chur, kind="regression", batches=200, validation=0.2, progress=False)
+    return learner
+
+
+def test_a_row_is_filled_in_by_column_name(browser: Browser, visits: Learner, tmp_path: Path) -> None:
+    with running(visits) as served:
+        made = Opened(browser, served.address)
+        page = made.page
+        expect(page.locator("#row-line")).to_be_hidden()
+        page.get_by_label("age", exact=True).fill("70")
+        page.get_by_label("city", exact=True).fill("Chur")
+        expect(predicted_by(page, "buys")).to_have_text("yes")
+        expect(predicted_by(page, "tags")).to_have_text("far, old")
+        number = float(predicted_by(page, "sum").inner_text())
+        assert number == pytest.approx(310, abs=40)
+        expect(page.locator("#verdict strong")).to_have_text("buys")
+        (tmp_path / "one.csv").write_text('id;city;age\n"a;b";Bern;20\n')
+        page.set_input_files("#row-file", tmp_path / "one.csv")
+        expect(page.get_by_label("age", exact=True)).to_have_value("20")
+        expect(predicted_by(page, "buys")).to_have_text("no")
+        expect(predicted_by(page, "tags")).to_have_text("no label")
+        (tmp_path / "other.csv").write_text("age,town\n20,Bern\n")
+        page.set_input_files("#row-file", tmp_path / "other.csv")
+        expect(page.locator("#verdict")).to_contain_text("other.csv has no column city; it has age, town")
+        row = page.locator("#task-rows tr[data-task=sum]")
+        expect(row).to_contain_text("a number")
+        expect(row).to_contain_text("R² 0.")
+        expect(page.locator("#task-rows tr[data-task=tags]")).to_contain_text("any of far, old")
+        assert made.errors == []
+        made.context.close()
+
+
+@pytest.mark.parametrize(("kind", "labels"), [("regression", "30"), ("multilabel", "red|round")])
+def test_other_kinds_are_learned_on_the_page(
+    browser: Browser, visits: Learner, tmp_path: Path, kind: str, labels: str
+) -> None:
+    lines = ["id,age,city,target", *(f"{i},{i % 60},Bern,{labels if i % 2 else labels[:3]}" for i in range(40))]
+    (tmp_path / f"{kind}.csv").write_text("\n".join(lines))
+    with running(visits) as served:
+        made = Opened(browser, served.address)
+        page = made.page
+        page.set_input_files("#learn-file", tmp_path / f"{kind}.csv")
+        page.select_option("#learn-kind", kind)
+        page.fill("#learn-label", "target")
+        page.fill("#learn-ignore", "id")
+        page.fill("#learn-batches", "20")
+        page.click("#learn-start")
+        expect(page.locator("#learn-status")).to_contain_text(f"{kind} was learned")
+        info = visits.context(kind).info
+        assert (info.kind, info.columns) == (kind, ("age", "city"))
+        visits.forget(kind)
+        made.context.close()
+
+
+def test_the_pad_names_digits_only_where_tasks_are_of_digits(opened: Opened, browser: Browser) -> None:
+    expect(opened.page.locator("#playground-hint")).to_contain_text("Draw a digit")
+    clothes = Learner(NeuroModNet(in_features=64, hidden=(16,), classes=2, seed=0))
+    rows = np.random.default_rng(0).random((20, 64), dtype=np.float32)
+    clothes.learn("clothes", rows, ["shirt", "shoe"] * 10, batches=2, progress=False)
+    with running(clothes) as served:
+        made = Opened(browser, served.address)
+        expect(made.page.locator("#playground-hint")).to_contain_text("Open or draw an image")
         made.context.close()
 
 

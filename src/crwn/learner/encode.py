@@ -132,7 +132,9 @@ def rank_encodable(
     """Tasks ranked for these rows as a group, each with the rows as it takes them.
 
     Tasks whose columns the table does not have cannot be the one, unless none fits: then the difference is raised.
+    Only tasks of one class per row can be ranked, so others are left out where there are any of that kind.
     """
+    infos = {name: info for name, info in infos.items() if info.kind == "classification"} or infos
     groups: dict[str, list[str]] = {}
     for name, info in infos.items():
         key = to_json([info.get("columns"), info.get("encoding")] if isinstance(x, Table) else info.get("image"))

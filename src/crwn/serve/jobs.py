@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
+from crwn._utils import counted
 from crwn.errors import CRWNError
 from crwn.serve.errors import ServeError
 from crwn.serve.limits import Limits
@@ -174,7 +175,7 @@ class Jobs(Worker[Job]):
             self.check_not_learning(task)
             count = len(self) + self._reserved
             if count >= self.limits.jobs:
-                message = f"{count} tasks are being learned or waiting: try again later"
+                message = f"{counted(count, 'task')} being learned or waiting: try again later"
                 raise ServeError(429, "too_many_jobs", message, {"Retry-After": "5"})
             self._reserved += 1
         try:

@@ -2,6 +2,7 @@
 
 import { request, taskPath } from "./api.js";
 import { byId } from "./dom.js";
+import { figureText } from "./kinds.js";
 import { refresh, select } from "./page.js";
 
 let job = null;
@@ -20,7 +21,8 @@ export function startLearn(model) {
 async function learn() {
   const name = byId("learn-name").value.trim();
   const file = byId("learn-file").files[0];
-  const query = new URLSearchParams({ batches: byId("learn-batches").value });
+  const query = new URLSearchParams({ kind: byId("learn-kind").value });
+  if (byId("learn-batches").value) query.set("batches", byId("learn-batches").value);
   if (byId("learn-replace").checked) query.set("replace", "true");
   setBusy(true);
   showStatus("Uploading the data…");
@@ -28,6 +30,10 @@ async function learn() {
     const contentType = file.name.toLowerCase().endsWith(".npz") ? "application/x-npz" : "text/csv";
     // A share of the rows is held out to measure accuracy; small files are used for training as a whole.
     if (file.size > 20000) query.set("validation", "0.1");
+    if (contentType === "text/csv") {
+      query.set("label", byId("learn-label").value.trim());
+      for (const column of byId("learn-ignore").value.split(",")) if (column.trim()) query.append("ignore", column.trim());
+    }
     job = await request("POST", `${taskPath(name)}/learn?${query}`, { body: file, contentType });
     await follow(name);
   } catch (error) {
@@ -59,8 +65,9 @@ function follow(name) {
       const { facts } = read(event);
       await refresh().catch(() => {});
       select(name);
-      const accuracy = facts?.accuracy === null || facts?.accuracy === undefined ? "" : `, ${facts.accuracy.toFixed(1)}% accuracy on held-out rows`;
-      end(`${name} was learned${accuracy}.`);
+      const figure = facts?.info?.held_out ? figureText(facts) : null;
+      const held = figure === null ? "" : `, ${figure}${figure.startsWith("R") ? "" : " accuracy"} on held-out rows`;
+      end(`${name} was learned${held}.`);
     });
     events.addEventListener("failed", (event) => end(read(event).message, true));
     events.addEventListener("cancelled", (event) => end(`${name}: ${read(event).message}`, true));

@@ -2,18 +2,22 @@
 
 import { request, taskPath, token } from "./api.js";
 import { markPoint, pointOf, showAtlas } from "./atlas.js";
-import { age, bytes, byId, decimal, element, labelText } from "./dom.js";
+import { age, bytes, byId, decimal, element } from "./dom.js";
 import { typicalScaling } from "./drawing.js";
+import { figureText, outputsText } from "./kinds.js";
 import { startLearn } from "./learn.js";
-import { predict, startPlayground } from "./playground.js";
+import { predict, showInputs, startPlayground } from "./playground.js";
 import { markRow, showTasks, startTasks } from "./tasks.js";
 
-export const state = { model: null, selected: null, total: 0, scaling: null };
+// `tasks` are those that are known: of the table's page, and the selected one.
+export const state = { model: null, selected: null, total: 0, scaling: null, tasks: [] };
 
 // Reads tasks and atlas again; call it when tasks have changed.
 export async function refresh() {
   const [found] = await Promise.all([showTasks(), showAtlas()]);
   state.total = found.total;
+  state.tasks = found.tasks;
+  showInputs();
   state.scaling = typicalScaling(found.tasks) ?? state.scaling;
   await predict();
 }
@@ -30,7 +34,9 @@ export async function select(name) {
   try {
     const task = await request("GET", taskPath(name));
     if (state.selected !== name) return;
+    if (!state.tasks.some((one) => one.name === name)) state.tasks = [...state.tasks, task];
     showSelected(place, task);
+    showInputs();
   } catch (error) {
     place.replaceChildren(element("p", { className: "soft" }, error.message));
   }
@@ -38,11 +44,11 @@ export async function select(name) {
 }
 
 function showSelected(place, task) {
-  const count = task.classes.length;
+  const figure = figureText(task);
   const facts = [
-    `${count} ${count === 1 ? "class" : "classes"}: ${task.classes.slice(0, 10).map(labelText).join(", ")}${count > 10 ? "…" : ""}`,
+    `predicts ${outputsText(task, 10)}`,
     task.info.rows ? `${task.info.rows.toLocaleString()} training rows` : null,
-    task.accuracy === null ? null : `${task.accuracy.toFixed(1)}% accuracy`,
+    figure === null ? null : figure.startsWith("R") ? figure : `${figure} accuracy`,
     `${task.parameters.toLocaleString()} parameters, ${bytes(task.bytes)}`,
     age(task.created) === "just now" ? "just now" : `${age(task.created)} ago`,
   ].filter(Boolean);

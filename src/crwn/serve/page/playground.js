@@ -3,6 +3,8 @@
 import { request } from "./api.js";
 import { byId, element, labelText, percent } from "./dom.js";
 import { drawImage, inkOf, rowOf, rowsIn, showInk, sideOf } from "./drawing.js";
+import { columnsOf, fieldsRow, fillFields, showFields } from "./fields.js";
+import { answerOf, certaintyText, kindOf } from "./kinds.js";
 import { state } from "./page.js";
 import { photoRow, photoShape, showLook } from "./photo.js";
 
@@ -11,7 +13,7 @@ const pad = byId("pad");
 const brush = pad.getContext("2d", { willReadFrequently: true });
 let side = null;
 let photo = null; // channels, height and width where photos are taken
-let row = null;
+let row = null; // an array of numbers, or an object by column name
 let running = null; // aborts the request under way
 let timer = 0;
 let pen = null;
@@ -23,12 +25,10 @@ export function startPlayground(model) {
   byId("drop-column").hidden = side !== null;
   photo = side === null ? photoShape(model.input_shape) : null;
   if (photo !== null) {
-    byId("playground-hint").textContent = "Drop a photo: the label that each task predicts, the task that fits best, and where its context looks.";
     byId("drop-text").textContent = "Drop a photo here, or choose one";
     byId("row-shape").textContent = `resized to ${photo.width} x ${photo.height} pixels`;
-    byId("row-text").hidden = document.querySelector("label[for=row-text]").hidden = true;
+    byId("row-line").hidden = true;
   } else if (side === null) {
-    byId("playground-hint").textContent = "Enter a row of numbers: the label that each task predicts, and the task that fits best.";
     byId("row-shape").textContent = width ? `${width} numbers, separated by commas` : "";
     byId("row-text").addEventListener("input", (event) => typed(event.target.value, width));
   } else {
@@ -47,6 +47,32 @@ export function startPlayground(model) {
       if (kind === "drop") take(event.dataTransfer.files[0]);
     });
   }
+}
+
+// Shows inputs as the tasks have them: a pad for digits or other images, fields where columns have names.
+export function showInputs() {
+  if (side !== null) {
+    const digits = state.tasks.length > 0 && state.tasks.every((task) => task.classes.every((label) => /^[0-9]$/.test(String(label))));
+    byId("playground-hint").textContent = `${digits ? "Draw a digit" : "Open or draw an image"}: what each task predicts, and the task that fits best.`;
+    byId("pad-help").textContent = `Keys: ${digits ? "0 to 9 draw that digit" : "0 to 9 draw a digit"}, arrows move the pen, space lowers or lifts it, Delete clears.`;
+    return;
+  }
+  if (photo !== null) {
+    byId("playground-hint").textContent = "Drop a photo: what each task predicts, the task that fits best, and where its context looks.";
+    return;
+  }
+  const named = state.tasks.filter((task) => columnsOf(task));
+  const task = named.find((one) => one.name === state.selected) ?? named[0];
+  byId("row-fields").hidden = !task;
+  byId("row-line").hidden = Boolean(task);
+  byId("playground-hint").textContent = `Enter a row${task ? "" : " of numbers"}: what each task predicts, and the task that fits best.`;
+  if (!task) return;
+  byId("row-shape").textContent = "its first line names the columns";
+  byId("fields-task").textContent = task.name;
+  showFields(columnsOf(task), () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => { row = fieldsRow(); predict(); }, 150);
+  });
 }
 
 function startPad() {
@@ -130,6 +156,12 @@ async function take(file) {
       predict();
       return;
     }
+    if (!byId("row-fields").hidden && side === null) {
+      fillFields(await file.text(), file.name);
+      row = fieldsRow();
+      predict();
+      return;
+    }
     const width = state.model.input_shape.reduce((a, b) => a * b, 1);
     const rows = rowsIn(await file.text());
     const found = rows.find((one) => one.length === width);
@@ -183,14 +215,15 @@ export async function predict() {
   running = new AbortController();
   const { signal } = running;
   try {
-    const found = await request("POST", "/v1/infer-task", { body: { rows: [row], top: 300 }, signal });
+    const found = await rankTasks(signal);
     const names = found.ranking.slice(0, SHOWN).map((one) => one.task);
-    if (state.selected && !names.includes(state.selected)) names.push(state.selected);
-    const predicted = await request("POST", "/v1/predict", { body: { rows: names.map(() => row), task: names, probabilities: true }, signal });
-    const scores = new Map(found.ranking.map((one) => [one.task, one.score]));
-    showPredictions(names.map((task, i) => ({
-      task, label: labelText(predicted.labels[i]), probability: Math.max(...predicted.probabilities[i]), score: scores.get(task),
-    })), found);
+    const kinds = new Map(state.tasks.map((task) => [task.name, kindOf(task)]));
+    // Only tasks of one class per row can be ranked: those of other kinds stand below, where they take such a row.
+    names.push(...state.tasks.filter((task) => kindOf(task) !== "classification" && takes(task)).slice(0, SHOWN).map((task) => task.name));
+    const selected = state.tasks.find((task) => task.name === state.selected);
+    if (selected && takes(selected) && !names.includes(selected.name)) names.push(selected.name);
+    if (!names.length) throw new Error("No task takes such a row.");
+    showPredictions(await answersOf(names, kinds, signal), found);
     document.dispatchEvent(new CustomEvent("scores", { detail: found.ranking }));
     if (photo !== null && state.model.kind === "image-flynet") await lookWith(state.selected ?? names[0], signal);
   } catch (error) {
@@ -202,6 +235,31 @@ async function lookWith(task, signal) {
   const found = await request("POST", "/v1/look", { body: { rows: [row], task }, signal });
   showLook(byId("look"), found.maps[0]);
   byId("look-text").textContent = `Where ${task} looks: red speaks for ${labelText(found.labels[0])}, blue against it.`;
+}
+
+// Whether a task can be asked about the current row: it has the row's columns, or none and the row is numbers.
+function takes(task) {
+  const columns = columnsOf(task);
+  return Array.isArray(row) ? kindOf(task) === "classification" || !columns : Boolean(columns) && columns.every((name) => name in row);
+}
+
+async function rankTasks(signal) {
+  const nothing = { ranking: [], none_of_these: null };
+  const others = state.tasks.filter((task) => kindOf(task) !== "classification").length;
+  if (others === state.total) return nothing;
+  return request("POST", "/v1/infer-task", { body: { rows: [row], top: 300 }, signal });
+}
+
+// What each of these tasks predicts for the current row; numbers have no probabilities.
+async function answersOf(names, kinds, signal) {
+  const answers = new Map();
+  for (const numeric of [false, true]) {
+    const asked = names.filter((name) => (kinds.get(name) === "regression") === numeric);
+    if (!asked.length) continue;
+    const found = await request("POST", "/v1/predict", { body: { rows: asked.map(() => row), task: asked, probabilities: !numeric }, signal });
+    asked.forEach((name, i) => answers.set(name, answerOf(kinds.get(name) ?? "classification", found.labels[i], found.probabilities?.[i])));
+  }
+  return names.map((task) => ({ task, ...answers.get(task) }));
 }
 
 function showMessage(text) {
@@ -216,14 +274,15 @@ function showPredictions(predictions, found) {
   verdict.classList.toggle("no-fit", found.none_of_these === true);
   const text = found.none_of_these
     ? element("p", {}, "No task fits this input. The closest is ", element("strong", {}, best.task), ".")
-    : element("p", {}, "Inferred task: ", element("strong", {}, best.task), ". Probability of this label: ", percent(best.probability), ".");
+    : element("p", {}, found.ranking.length ? "Inferred task: " : "Task: ", element("strong", {}, best.task),
+      best.certainty === null ? "." : `. Probability of this label: ${percent(best.certainty)}.`);
   verdict.replaceChildren(element("span", { className: best.label.length > 3 ? "label long" : "label" }, best.label), text);
   byId("predictions").replaceChildren(...predictions.map((one, i) => element(
     "li",
     { className: [i === 0 ? "best" : "", one.task === state.selected ? "selected-task" : ""].join(" ").trim() },
     element("span", { className: "name", title: one.task }, one.task),
     element("span", { className: "label", title: one.label }, one.label),
-    element("meter", { min: 0, max: 1, value: one.probability, "aria-label": `Probability of ${one.label} in ${one.task}` }),
-    element("span", { className: "probability" }, percent(one.probability)),
+    one.certainty === null ? element("span") : element("meter", { min: 0, max: 1, value: one.certainty, title: one.note, "aria-label": `Probability of ${one.label} in ${one.task}` }),
+    element("span", { className: "probability" }, certaintyText(one.certainty)),
   )));
 }

@@ -1,7 +1,8 @@
 // The table of tasks: one page at a time, filtered by the start of their names, with a button that forgets a task.
 
 import { request, taskPath } from "./api.js";
-import { age, bytes, byId, element, labelText } from "./dom.js";
+import { age, bytes, byId, element } from "./dom.js";
+import { figureText, outputsText } from "./kinds.js";
 import { refresh, select, state } from "./page.js";
 
 const PAGE = 12;
@@ -41,16 +42,14 @@ export async function showTasks() {
 }
 
 function rowOf(task) {
-  const classes = task.classes.map(labelText).join(", ");
-  const accuracy = task.accuracy === null ? "–" : `${task.accuracy.toFixed(1)}%`;
   const name = element("button", { className: "name", type: "button", title: task.name }, task.name);
   name.addEventListener("click", () => select(task.name));
   const row = element(
     "tr",
     {},
     element("td", {}, name),
-    element("td", { className: "classes", title: classes }, task.classes.length > 6 ? `${task.classes.length} classes` : classes),
-    element("td", { className: "number" }, accuracy),
+    element("td", { className: "classes", title: outputsText(task, 1000) }, outputsText(task, 6)),
+    element("td", { className: "number" }, figureText(task) ?? "–"),
     element("td", { className: "number", title: `${task.parameters.toLocaleString()} parameters` }, bytes(task.bytes)),
     element("td", { title: task.created }, age(task.created)),
   );
