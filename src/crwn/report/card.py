@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from crwn._utils import counted
 from crwn.experiments.config import USUAL_BUDGET
 from crwn.report.records import Group
 from crwn.report.style import COLOURS, style_of
@@ -58,4 +59,4 @@ def long_label(group: Group) -> str:
     if group.scenario in USUAL_BUDGET:
         return f"{group.label}, {group.short}" if group.short else group.label
     budget = " ".join(f"{value:,} {name}" for name, value in group.first.budget.items())
-    return f"{group.label}, {len(group.first.tasks)} tasks, {budget}"
+    return f"{group.label}, {counted(len(group.first.tasks), 'task')}, {budget}"

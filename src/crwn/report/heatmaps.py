@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 
 from crwn.report.card import Card, long_label
 from crwn.report.records import Group
+from crwn.report.style import task_step
 
 
 def lost(groups: Sequence[Group]) -> Card:
@@ -31,7 +33,7 @@ def lost(groups: Sequence[Group]) -> Card:
     )
     figure.update_layout(
         height=max(260, 90 + 24 * len(shown)),
-        xaxis={"title": "task", "showgrid": False},
+        xaxis={"title": "task", "showgrid": False, "dtick": task_step(longest)},
         yaxis={"automargin": True, "ticklabelstep": 1, "showgrid": False},
     )
     return Card(
@@ -45,10 +47,21 @@ def lost(groups: Sequence[Group]) -> Card:
     )
 
 
-def matrix(group: Group, values: Sequence[Sequence[float]], tasks: Sequence[str], seed: int) -> Card:
-    """Return the accuracy of every task so far (across) after learning each task (down)."""
+def matrix(group: Group) -> Card | None:
+    """Return the accuracy of every task so far (across) after learning each task (down), the mean over seeds.
+
+    None where the runs have one task, or no such matrix (`crwn run --matrix` makes it).
+    """
     from plotly import graph_objects as go
 
+    found = [run.result for run in group.runs if run.result.matrix is not None and len(run.result.tasks) > 1]
+    if not found:
+        return None
+    tasks = found[0].tasks
+    values = [
+        [fmean(cells) for cells in zip(*rows, strict=True)]
+        for rows in zip(*(result.matrix or [] for result in found), strict=True)
+    ]
     whole = [[*row, *[None] * (len(tasks) - len(row))] for row in values]
     figure = go.Figure(
         go.Heatmap(
@@ -67,12 +80,13 @@ def matrix(group: Group, values: Sequence[Sequence[float]], tasks: Sequence[str]
         yaxis={"autorange": "reversed", "automargin": True, "showgrid": False},
         xaxis={"automargin": True, "showgrid": False},
     )
+    of = f"Mean of {len(found)} seeds." if len(found) > 1 else f"Seed {found[0].seed}."
     slug = "".join(c if c.isalnum() else "-" for c in long_label(group))
     return Card(
-        f"matrix-{group.scenario}-{slug}-{seed}",
+        f"matrix-{group.scenario}-{slug}",
         "forgetting",
         group.scenario,
-        f"Accuracy matrix: {long_label(group)}, seed {seed}",
-        "Each row is measured after one more task was learned; a column that darkens downwards is being forgotten.",
+        f"Accuracy matrix: {long_label(group)}",
+        f"{of} Each row is measured after one more task was learned; a column that darkens downwards is forgotten.",
         figure,
     )

@@ -8,7 +8,7 @@ from typing import Any
 from crwn.report.card import Card, long_label, look
 from crwn.report.heatmaps import lost, matrix
 from crwn.report.records import Group
-from crwn.report.style import COLOURS, family, method_label
+from crwn.report.style import COLOURS, family, method_label, task_step
 
 MOST_CURVES = 40
 VISIBLE_CURVES = 12
@@ -33,10 +33,7 @@ def cards(groups: Sequence[Group]) -> Iterator[Card]:
             yield _curves(curves)
         if any(group.forgetting is not None for group in main):
             yield lost(main)
-        for group in here:
-            for run in group.runs:
-                if run.result.matrix is not None and len(run.result.tasks) > 1:
-                    yield matrix(group, run.result.matrix, run.result.tasks, run.result.seed)
+        yield from (card for group in here if (card := matrix(group)) is not None)
         if any(_ablated(group) for group in here):
             yield _ablations(here)
 
@@ -143,7 +140,7 @@ def _curves(groups: Sequence[Group]) -> Card:
         xaxis={
             "title": "task, in the order they were learned",
             "range": [0.5, longest + 0.5],
-            "dtick": next(step for step in (1, 2, 5, 10, 20, longest) if longest <= 10 * step),
+            "dtick": task_step(longest),
         },
         yaxis={"title": "accuracy at the end (%)"},
     )

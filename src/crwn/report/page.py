@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from crwn import __version__
-from crwn._utils import write_whole
+from crwn._utils import counted, write_whole
 from crwn.errors import ConfigError, MissingExtraError
 from crwn.report.agreement import is_close
 from crwn.report.records import Group, read_groups
@@ -59,6 +59,7 @@ def write_page(records_dir: Path, out: Path) -> int:
     if not groups:
         raise ConfigError(f"{records_dir} holds no finished run: make one with `crwn run` or `crwn demo`")
     made = list(cards(groups))
+    rows = [_row(group) for group in groups]
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_template("page.html"))
     html = template.render(
@@ -69,7 +70,8 @@ def write_page(records_dir: Path, out: Path) -> int:
         plotly=get_plotlyjs(),
         sections={key: (title, [c for c in made if c.section == key]) for key, title in SECTIONS.items()},
         figures=_in_script({card.name: _plain(card.figure) for card in made}),
-        rows=[_row(group) for group in groups],
+        rows=rows,
+        filled={name for row in rows for name, value in row.items() if value is not None},
         details=[_detail(group) for group in groups],
         scenarios=sorted({group.scenario for group in groups}),
         methods=sorted({group.method for group in groups}),
@@ -112,7 +114,7 @@ def _detail(group: Group) -> dict[str, Any]:
         "recipe": ", ".join(f"{key} {value}" for key, value in recipe.items()),
         "learned per task": f"{first.params_per_task:,} parameters, {first.bytes_per_task:,} bytes",
         "counted": first.count_note,
-        "learned together": f"{record['chosen'].get('stack_size', 1)} tasks at a time",
+        "learned together": f"{counted(record['chosen'].get('stack_size', 1), 'task')} at a time",
         "seconds per task": f"{first.setup_seconds:.2f} set-up, {first.training_seconds:.2f} training, "
         f"{first.evaluation_seconds:.2f} evaluation",
         "peak memory": f"{first.peak_memory_bytes / 2**20:,.0f} MB",
@@ -145,8 +147,9 @@ def _tiles(groups: list[Group]) -> list[tuple[str, str, str]]:
     whole = [group for group in groups if not group.short] or groups  # an average over few tasks means little
     best = max(whole, key=lambda group: group.accuracy)
     independent = [group for group in whole if group.method in ("neuromodnet", "flynet")]
+    runs = sum(len(group.runs) for group in groups)
     tiles = [
-        (f"{sum(len(group.runs) for group in groups):,}", "runs", _scenarios(len({g.scenario for g in groups}))),
+        (f"{runs:,}", "run" if runs == 1 else "runs", counted(len({group.scenario for group in groups}), "scenario")),
         (f"{best.accuracy:.2f}%", "best average accuracy", f"{best.label}, {best.scenario}"),
     ]
     if independent:
@@ -202,7 +205,3 @@ def _in_script(data: object) -> str:
 
 def _template(name: str) -> str:
     return files("crwn.report").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _scenarios(count: int) -> str:
-    return f"{count} scenario" + ("" if count == 1 else "s")

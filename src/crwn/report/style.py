@@ -106,9 +106,18 @@ def protocol(found: Sequence[Filled]) -> str:
     return f" ({unusual.pop()})" if len(unusual) == 1 and unusual != {""} else ""
 
 
+def task_step(tasks: int) -> int:
+    """Return how many tasks lie between two ticks of an axis: whole tasks, about ten ticks.
+
+    >>> task_step(3), task_step(36), task_step(1000)
+    (1, 5, 100)
+    """
+    return next((size for size in (1, 2, 5, 10, 20, 50) if tasks <= 10 * size), tasks // 10)
+
+
 def task_axis(axes: Axes, tasks: int) -> None:
     """Number tasks from 1 along the x-axis."""
-    step = next((size for size in (1, 2, 5, 10) if tasks <= 10 * size), 20)
+    step = task_step(tasks)
     axes.set_xticks(sorted({1, *range(step, tasks + 1, step)}))
     axes.set_xlim(0.5 if tasks < 10 else 0.0, tasks + max(0.5, tasks / 50))
     axes.set_xlabel("task, in the order they were learned")

@@ -109,11 +109,15 @@ def _values(found: Filled) -> dict[str, object]:
     }
 
 
-def suite_text(suite: Suite, filled: Sequence[Filled], *, heading: str = "##") -> str:
-    """Return a whole suite as Markdown: accuracies beside the paper's, costs, and notes on rows."""
-    parts = [f"{heading} {suite.title}", suite.about, accuracy_table(suite, filled).markdown()]
+def suite_text(suite: Suite, filled: Sequence[Filled], *, heading: str = "##", width: int | None = None) -> str:
+    """Return a whole suite as Markdown: accuracies beside the paper's, costs, and notes on rows.
+
+    Args:
+        width: of the terminal; wider tables come in parts.
+    """
+    parts = [f"{heading} {suite.title}", suite.about, accuracy_table(suite, filled).markdown(width)]
     for title, table in cost_tables(suite, filled):
-        parts += [f"{title}:", table.markdown()]
+        parts += [f"{title}:", table.markdown(width)]
     if notes := [f"- {part.label}: {part.note}" for part in (*suite.column, *suite.row) if part.note]:
         parts.append("\n".join(notes))
     return "\n\n".join(parts) + "\n"

@@ -16,8 +16,9 @@ class Table:
     head: list[str]
     rows: list[list[str]]
 
-    def markdown(self) -> str:
-        return aligned(self.head, self.rows)
+    def markdown(self, width: int | None = None) -> str:
+        """Return the table as Markdown, in parts where it is wider than `width`."""
+        return fitted(self.head, self.rows, width)
 
     def latex(self) -> str:
         """Return a booktabs tabular."""
@@ -55,6 +56,33 @@ def aligned(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     rule = ["-" * (width - 1) + ":" if to_right else "-" * width for width, to_right in zip(widths, right, strict=True)]
     return "\n".join([line(head), f"| {' | '.join(rule)} |", *(line(row) for row in rows)])
+
+
+def fitted(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None) -> str:
+    """Return the table in parts that are no wider than `width`, each beginning with the first column.
+
+    >>> print(fitted(["task", "before", "after"], [["left", "9.50", "9.75"]], 20))
+    | task | before |
+    | ---- | -----: |
+    | left |   9.50 |
+    <BLANKLINE>
+    | task | after |
+    | ---- | ----: |
+    | left |  9.75 |
+    """
+    whole = aligned(head, rows)
+    if width is None or len(whole.partition("\n")[0]) <= width or len(head) < 3:
+        return whole
+    sizes = [max(3, *(len(row[i]) for row in (head, *rows))) + 3 for i in range(len(head))]
+    parts: list[list[int]] = []
+    for i in range(1, len(head)):
+        if not parts or sizes[0] + sum(sizes[j] for j in parts[-1]) + sizes[i] + 1 > width:
+            parts.append([])
+        parts[-1].append(i)
+    return "\n\n".join(
+        aligned([head[0], *(head[i] for i in part)], [[row[0], *(row[i] for i in part)] for row in rows])
+        for part in parts
+    )
 
 
 def number(value: float) -> str:
