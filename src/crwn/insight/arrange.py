@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from crwn._utils import counted
 from crwn.errors import DataError
 from crwn.insight.measures import Matrix
 
@@ -55,7 +56,9 @@ def make_map(alike: Matrix, dimensions: int = 2) -> Map:
     """
     count = len(alike)
     if count <= dimensions:
-        raise DataError(f"{count} tasks cannot be put on a map of {dimensions} dimensions: it takes more tasks")
+        raise DataError(
+            f"{counted(count, 'task')} cannot be put on a map of {dimensions} dimensions: it takes more tasks"
+        )
     centring = np.eye(count) - 1.0 / count
     gram = centring @ alike @ centring
     values, vectors = np.linalg.eigh((gram + gram.T) / 2)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from crwn._utils import write_whole
+from crwn._utils import counted, write_whole
 from crwn.errors import DataError
 from crwn.insight import inputs, pictures, turning
 from crwn.insight.arrange import Map, Tree, cluster, make_map
@@ -26,6 +26,7 @@ from crwn.insight.meaning import (
     circular_correlation,
     goes_round,
     is_angle,
+    is_share,
     known_structures,
     mantel,
     map_angles,
@@ -74,7 +75,9 @@ def make_atlas(
         DataError: fewer than three tasks, or contexts of different models.
     """
     if len(collection) < LEAST_TASKS:
-        raise DataError(f"{collection.source} has {len(collection)} tasks: an atlas takes at least {LEAST_TASKS}")
+        raise DataError(
+            f"{collection.source} has {counted(len(collection), 'task')}: an atlas takes at least {LEAST_TASKS}"
+        )
     shapes = {tuple((name, tuple(one[name].shape)) for name in sorted(one)) for one in collection.contexts}
     if len(shapes) > 1:
         raise DataError(
@@ -242,8 +245,12 @@ def summary_lines(atlas: Atlas) -> list[str]:
         lines.append(f"the mean context is subtracted: among {count}, unrelated tasks have about {unrelated:+.2f}")
     for name, steps in atlas.steps.items():
         shown = [step for step in steps if not is_angle(name) or step.distance in (10, 20, 30, 60, 90, 120, 180)][:8]
+        if is_share(name):
+            parts = ", ".join(f"{1 - step.distance:.0%}: {step.mean:+.3f}" for step in reversed(shown))
+            lines.append(f"mean similarity by share of {name}: {parts}")
+            continue
         parts = ", ".join(f"{step.distance:g}: {step.mean:+.3f}" for step in shown)
-        lines.append(f"mean similarity by {name}: {parts}")
+        lines.append(f"mean similarity by difference in {name}: {parts}")
     for layer, how, found in atlas.tests:
         lines.append(
             f"{found.structure}, {how}, {'all layers' if layer == 'all' else layer}: correlation "

@@ -34,7 +34,7 @@ def input_weights(collection: Collection) -> Matrix | None:
     if isinstance(collection.model, FlyNet | NeuroModNet) and collection.model.constant:
         moved = moved[:, :-1]  # the last input is the constant one, no value of a row
     if isinstance(collection.model, FlyNet) and collection.model.mirrored:
-        moved = moved.unflatten(1, (2, -1)).mean(dim=1)  # of x and -x
+        moved = moved.reshape(len(moved), 2, -1).mean(dim=1)  # of x and -x
     found: Matrix = moved.double().numpy()
     return found
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from crwn._utils import counted
 from crwn.data.sources.cifar100_superclasses import SUPERCLASS_OF
 from crwn.errors import DataError
 from crwn.insight.measures import Matrix, standardize
@@ -59,7 +60,7 @@ def mantel(alike: Matrix, structure: Structure, *, permutations: int = PERMUTATI
     if alike.shape != structure.distances.shape:
         raise DataError(f"{count} tasks in one matrix, {len(structure.distances)} in the other: they must be the same")
     if count < 4:
-        raise DataError(f"{count} tasks: a permutation test needs at least 4")
+        raise DataError(f"{counted(count, 'task')}: a permutation test needs at least 4")
     upper = np.triu_indices(count, k=1)
     closeness = rankdata(-structure.distances[upper])
     if np.ptp(closeness) == 0:
@@ -109,6 +110,11 @@ def known_structures(
 def is_angle(factor: str) -> bool:
     """Whether a factor of this name is an angle in degrees, periodic at 360."""
     return factor in ("angle", "rotation")
+
+
+def is_share(structure: str) -> bool:
+    """Whether a structure is what tasks have in common: its distance is 1 minus a share."""
+    return structure.startswith("shared ")
 
 
 def turn_between(one: npt.ArrayLike, other: npt.ArrayLike) -> Vector:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crwn.insight.arrange import Map, Tree
 from crwn.insight.drift import DriftRecorder
-from crwn.insight.meaning import Step, goes_round, is_angle
+from crwn.insight.meaning import Step, goes_round, is_angle, is_share
 from crwn.insight.measures import Matrix
 
 INK = "#1f2937"
@@ -28,7 +28,7 @@ def draw_matrix(alike: Matrix, names: Sequence[str], order: Sequence[int], title
     limit = max(float(np.percentile(np.abs(off), 99)), 1e-6)
     shown = axes.imshow(arranged, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
     _name_ticks(axes, [names[i] for i in order])
-    axes.set_title(title)
+    _title(axes, title, 7.2)
     figure.colorbar(shown, ax=axes, shrink=0.8, label="similarity")
     return figure
 
@@ -43,7 +43,7 @@ def draw_tree(tree: Tree, names: Sequence[str], title: str) -> Any:
     low, high = float(tree.linkage[:, 2].min()), float(tree.linkage[:, 2].max())
     axes.set_ylim(max(0.0, low - 0.3 * (high - low) - 1e-3), high + 0.05 * (high - low) + 1e-3)
     axes.tick_params(axis="x", labelsize=7 if len(names) <= 60 else 4, rotation=90)
-    axes.set_title(title)
+    _title(axes, title, max(6.4, 0.22 * len(names)))
     for side in ("top", "right", "bottom"):
         axes.spines[side].set_visible(False)
     return figure
@@ -73,7 +73,7 @@ def draw_map(made: Map, names: Sequence[str], factor: str | None, values: Sequen
     axes.set_aspect("equal", adjustable="datalim")
     axes.set_xlabel(f"{100 * made.shares[0]:.0f}% of squared distance")
     axes.set_ylabel(f"{100 * made.shares[1]:.0f}% of squared distance")
-    axes.set_title(title)
+    _title(axes, title, 6.6)
     return figure
 
 
@@ -102,21 +102,24 @@ def draw_common(image: Matrix, title: str) -> Any:
     figure, axes = _page(4.6, 4.2)
     axes.imshow(image, cmap="magma", interpolation="nearest")
     axes.axis("off")
-    axes.set_title(title, fontsize=9)
+    _title(axes, title, 4.6)
     return figure
 
 
 def draw_against(steps: Sequence[Step], structure: str, title: str) -> Any:
     """Draw similarity against a known distance: the mean, and a band with the middle 90 % of pairs."""
     figure, axes = _page(6.6, 4.2)
-    distance = [step.distance for step in steps]
+    distance = [1 - step.distance if is_share(structure) else step.distance for step in steps]
     low, high = [step.low for step in steps], [step.high for step in steps]
     axes.fill_between(distance, low, high, color=BAND, alpha=0.5, linewidth=0, label="middle 90% of pairs")
     axes.plot(distance, [step.mean for step in steps], color=ACCENT, marker="o", markersize=4, label="mean")
     axes.axhline(0, color="#9ca3af", linewidth=0.8)
-    axes.set_xlabel(f"difference in {structure} (degrees)" if is_angle(structure) else f"difference in {structure}")
+    if is_share(structure):
+        axes.set_xlabel(f"share of {structure.removeprefix('shared ')} that two tasks have in common")
+    else:
+        axes.set_xlabel(f"difference in {structure}" + (" (degrees)" if is_angle(structure) else ""))
     axes.set_ylabel("similarity")
-    axes.set_title(title)
+    _title(axes, title, 6.6)
     axes.legend(frameon=False)
     return figure
 
@@ -130,7 +133,7 @@ def draw_alphas(alphas: Mapping[str, Sequence[float]], names: Sequence[str], tit
     places = _some(len(names), 12)
     axes.set_xticks(places, [names[i] for i in places], rotation=45, ha="right", fontsize=8)
     axes.set_ylabel("alpha")
-    axes.set_title(title)
+    _title(axes, title, 6.6)
     axes.legend(frameon=False, ncols=3, fontsize=8)
     return figure
 
@@ -143,7 +146,7 @@ def draw_drift(drift: DriftRecorder, title: str) -> Any:
         axes.plot(drift.steps, far.mean(axis=1), marker="o", markersize=3, label=layer)
     axes.set_xlabel("batches")
     axes.set_ylabel("distance from the start / size of the start")
-    axes.set_title(title)
+    _title(axes, title, 6.6)
     axes.legend(frameon=False)
     return figure
 
@@ -165,6 +168,11 @@ def _page(width: float, height: float) -> tuple[Any, Any]:
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots()
+
+
+def _title(axes: Any, text: str, width: float) -> None:
+    """Set a title that is wrapped to a picture of this width in inches; long names of folders do not fit in a line."""
+    axes.set_title("\n".join(textwrap.wrap(text, int(11 * width))), fontsize=11, color=INK)
 
 
 def _some(count: int, most: int) -> list[int]:
