@@ -102,3 +102,20 @@ def sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def counted(count: int, what: str) -> str:
+    """A count with its noun, in the plural where it is not 1.
+
+    >>> counted(1, "task"), counted(1200, "task")
+    ('1 task', '1,200 tasks')
+    """
+    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+
+QUIET = "CRWN_QUIET"  # environment variable that `crwn --quiet` sets, for the processes it starts too
+
+
+def is_quiet() -> bool:
+    """Whether progress and notes are switched off."""
+    return os.environ.get(QUIET, "") not in ("", "0")

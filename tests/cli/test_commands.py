@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -174,3 +175,39 @@ def test_an_interrupted_import_is_an_interruption(
             main()
         assert caught.value.code == 130
         assert capsys.readouterr().err == "error: stopped; everything finished before is saved\n"
+
+
+def test_quiet_leaves_out_progress_and_notes(tmp_path: Path) -> None:
+    lines = ["id,size,label", *(f"{at},{at % 7},{'big' if at % 7 > 3 else 'small'}" for at in range(60))]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    for at, words in enumerate(((), ("--quiet",))):
+        done = crwn("learn", str(tmp_path / f"{at}.crwn"), "t", str(tmp_path / "t.csv"), "--batches", "5", *words)
+        assert done.returncode == 0, done.stderr
+        assert 'learned "t"' in done.stdout
+        assert ("looks like an identifier" in done.stderr) == (not words)
+    before = crwn("--quiet", "tasks", str(tmp_path / "0.crwn"))
+    assert (before.returncode, before.stderr) == (0, "")
+    missing = crwn("tasks", "--quiet", str(tmp_path / "none.crwn"))
+    assert missing.returncode == 1
+    assert missing.stderr.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    ("typed", "found"),
+    [
+        ("crwn pre", ["predict"]),
+        ("crwn run rotated-d", ["rotated-digits"]),
+        ("crwn compare rotated-digits fly", ["flynet"]),
+        ("crwn forget FOLDER no", ["north", "northwest"]),
+        ("crwn predict FOLDER new.csv --task s", ["south"]),
+        ("crwn forget missing.crwn no", []),
+    ],
+)
+def test_shells_complete_names(typed: str, found: list[str], tmp_path: Path) -> None:
+    with Learner(NeuroModNet(3, (8,), 2, seed=0), bank=tmp_path / "m.crwn") as learner:
+        for name in ("north", "northwest", "south"):
+            learner.learn(name, np.eye(3, dtype="float32"), [0, 1, 0], batches=1, progress=False)
+    words = typed.replace("FOLDER", str(tmp_path / "m.crwn"))
+    asked = {"_CRWN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run([str(CRWN)], capture_output=True, text=True, timeout=300, env=os.environ | asked)
+    assert done.stdout.split() == found, done.stderr

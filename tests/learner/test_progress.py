@@ -1,4 +1,4 @@
-"""The progress bar: on a terminal only, over all groups, and gone when learning ends."""
+"""Progress of learning: a bar on a terminal, lines now and then elsewhere, nothing with CRWN_QUIET."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from crwn import Recipe, Rows
+from crwn.data.progress import display
 from crwn.learner.progress import progress_bar
 from crwn.training import Step
 from crwn.training.task import PreparedTask
@@ -49,3 +50,22 @@ def test_it_is_drawn_on_a_terminal_where_it_is_asked_for(
     assert "2 tasks" in drawn
     assert "40/40 batches" in drawn
     assert "loss 1.000" in drawn
+
+
+def test_log_files_get_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("crwn.data.progress.EVERY", 0.0)
+    learn(shown=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "features of images: 5 of 10 images"
+    assert lines[1].startswith("2 tasks: 2 of 40 batches, loss 1.000, about ")
+    assert lines[-1].startswith("2 tasks: 40 of 40 batches, loss 1.000, about 0 s left")
+    monkeypatch.setenv("CRWN_QUIET", "1")
+    learn(shown=True)
+    assert capsys.readouterr().err == ""
+
+
+def test_notebooks_get_bars_where_widgets_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    for found, how in ((object(), "bars"), (None, "lines")):
+        monkeypatch.setattr("crwn.data.progress.find_spec", lambda _, found=found: found)
+        assert display() == how

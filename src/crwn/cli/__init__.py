@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from crwn import __version__
+from crwn._utils import QUIET
 from crwn.cli import (
     atlas,
     backup,
@@ -55,7 +58,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # paragraphs of docstrings are wrapped to the terminal
-    epilog="Example: crwn demo. `crwn COMMAND --help` describes a command; `--debug` adds the traceback to an error.",
+    epilog="Example: crwn demo. `crwn COMMAND --help` describes a command. Anywhere: `--quiet` leaves out progress and "
+    "notes, `--debug` adds the traceback to an error.",
 )
 # In the order of `crwn --help`; a command has the name of its file.
 for _file in (
@@ -82,16 +86,34 @@ def _options(
 
 def main() -> None:
     """Run a command; an error is printed as one line on stderr (`--debug` adds the traceback)."""
-    debug = "--debug" in sys.argv
-    if debug:
-        sys.argv.remove("--debug")
+    debug, quiet = _taken("--debug"), _taken("--quiet")
     try:
-        app()
+        with _quiet() if quiet else nullcontext():
+            app()
     except (Exception, KeyboardInterrupt) as error:
         if debug:
             raise
         print_error(error)
         sys.exit(INTERRUPTED if _interrupted(error) or isinstance(error, StoppedError) else 1)
+
+
+def _taken(flag: str) -> bool:
+    """Whether a flag that every command has is among the arguments; it is removed from them."""
+    if flag not in sys.argv:
+        return False
+    sys.argv.remove(flag)
+    return True
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No progress and no notes on stderr, here and in processes that are started."""
+    before = os.environ.get(QUIET, "")
+    os.environ[QUIET] = "1"
+    try:
+        yield
+    finally:
+        os.environ[QUIET] = before
 
 
 def print_error(error: BaseException) -> None:

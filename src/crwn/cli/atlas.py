@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from crwn.cli.options import AsJson, ModelOrRun
+from crwn.cli.options import AsJson, ModelOrRun, note
 
 EPILOG = "Example: crwn atlas runs/rotated-mnist/neuromodnet-256/seed-0"
 
@@ -33,7 +33,7 @@ def command(
 
     folder = find_folder(place, first=True)
     if folder != place:
-        typer.echo(f"note: the atlas is of {folder}", err=True)
+        note(f"note: the atlas is of {folder}")
     found = collect(folder)
     atlas = make_atlas(found, measure=measure, permutations=permutations)
     target = place / "atlas" if out is None else out
@@ -44,5 +44,5 @@ def command(
     for line in summary_lines(atlas):
         typer.echo(line)
     if len(atlas.collection) < len(found):
-        typer.echo(f"note: {len(atlas.collection)} of {len(found)} tasks, spread evenly over their names", err=True)
-    typer.echo(f"wrote {len(written)} files to {target}", err=True)
+        note(f"note: {len(atlas.collection)} of {len(found)} tasks, spread evenly over their names")
+    note(f"wrote {len(written)} files to {target}")

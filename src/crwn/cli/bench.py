@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from crwn.cli.options import AsJson
+from crwn.cli.options import AsJson, note
 
 EPILOG = "Example: crwn bench training --json"
 
@@ -39,7 +39,7 @@ def command(
     from crwn.training.allocation import keep_freed_memory
 
     keep_freed_memory()  # as `crwn run` does; it holds for both sides of every ratio
-    record = measure_all(names or [], quick=quick, seed=seed, progress=lambda line: typer.echo(line, err=True))
+    record = measure_all(names or [], quick=quick, seed=seed, progress=note)
     text = json.dumps(record, indent=1)
     if out is not None:
         from crwn._utils import write_whole

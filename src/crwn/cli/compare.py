@@ -8,17 +8,31 @@ from typing import Annotated
 
 import typer
 
-from crwn.cli.options import Address, AsJson, Batches, Engine, Epochs, Settings, Tasks, Threads
+from crwn.cli.completion import method_names
+from crwn.cli.options import (
+    Address,
+    AsJson,
+    Batches,
+    Engine,
+    Epochs,
+    Scenario,
+    Settings,
+    Tasks,
+    Threads,
+    counted,
+    terminal_width,
+)
 
 EPILOG = "Example: crwn compare rotated-digits neuromodnet finetune ewc --seeds 0,1,2 --tex table.tex"
 
 
 def command(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="As for `crwn run`: a name or a TOML file.")],
+    scenario: Scenario,
     methods: Annotated[
         list[str],
         typer.Argument(
             metavar="METHOD...",
+            autocompletion=method_names,
             help="Methods, as for `crwn run`, with a size where wanted: flynet@20d. All are compared with the first.",
         ),
     ],
@@ -67,4 +81,5 @@ def command(
         typer.echo(json.dumps({"scenario": scenario, "methods": comparison_facts(found)}))
         return
     count = len(found[0].results[0].tasks)
-    typer.echo(f"{found[0].config.scenario_name}, {count} tasks, seeds {seeds}\n\n{table.markdown()}")
+    typer.echo(f"{found[0].config.scenario_name}, {counted(count, 'task')}, seeds {seeds}\n")
+    typer.echo(table.markdown(terminal_width()))

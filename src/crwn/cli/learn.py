@@ -13,7 +13,7 @@ import typer
 
 from crwn.cli.learned import ClosedForm, HowToLearn, is_table, learned_facts, learned_text, learned_warnings
 from crwn.cli.module import build_module
-from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted
+from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted, note
 from crwn.cli.rows import AsText, FileToLearn, Ignore, ImageSize, Label
 from crwn.errors import ConfigError, StoppedError
 
@@ -155,8 +155,8 @@ def command(
                 f'stopped while learning "{task}"; saved before: {counted(len(learner.bank), "task")}'
             ) from None
         facts = learned_facts(model, context, learner.score(x, y, task=task), rows=len(x), tasks=len(learner.bank))
-    for note in given.notes():
-        typer.echo(f"note: {note}", err=True)
+    for line in given.notes():
+        note(f"note: {line}")
     if as_json:
         typer.echo(json.dumps(facts))
     else:

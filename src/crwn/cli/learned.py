@@ -114,7 +114,7 @@ def learned_text(facts: Mapping[str, Any], context: Context) -> str:
         outputs = f"predicts {counted(count, 'number')} per row"
     again = "" if held is None or context.info.rows != facts["rows"] else ", then learned from all rows"
     return (
-        f'learned "{context.name}": {facts["rows"]:,} rows, {outputs}, '
+        f'learned "{context.name}": {counted(facts["rows"], "row")}, {outputs}, '
         f"{facts['batches']:,} batches in {facts['seconds']:.1f} s\n"
         f"{what}{verdict(context.info, len(context.classes)).figures} on {where}{again}\n"
         f"saved {context.params:,} parameters ({facts['bytes']:,} bytes) in {facts['model']}, "

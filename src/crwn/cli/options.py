@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from crwn._utils import counted as counted
+from crwn._utils import is_quiet
+from crwn.cli.completion import scenario_names, task_names
 
 ModelFolder = Annotated[Path, typer.Argument(metavar="MODEL", help="Model folder, such as digits.crwn.")]
 ModelOrRun = Annotated[
@@ -16,7 +22,11 @@ ModelOrRun = Annotated[
         "the folder above works too where the run has one seed.",
     ),
 ]
-TaskName = Annotated[str, typer.Argument(metavar="TASK", help="Name of the task.")]
+TaskName = Annotated[str, typer.Argument(metavar="TASK", help="Name of the task.", autocompletion=task_names)]
+Scenario = Annotated[
+    str,
+    typer.Argument(metavar="SCENARIO", help="As for `crwn run`: a name or a TOML file.", autocompletion=scenario_names),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 DataFile = Annotated[
     Path,
@@ -58,10 +68,12 @@ def from_environment(variable: str, help: str) -> Any:
     return typer.Option(envvar=variable, show_envvar=True, help=help)
 
 
-def counted(count: int, what: str) -> str:
-    """A count with its noun.
+def note(text: str) -> None:
+    """Print a line on stderr that is neither a result nor an error: `--quiet` leaves it out."""
+    if not is_quiet():
+        typer.echo(text, err=True)
 
-    >>> counted(1, "task"), counted(1200, "task")
-    ('1 task', '1,200 tasks')
-    """
-    return f"{count:,} {what}" + ("" if count == 1 else "s")
+
+def terminal_width() -> int | None:
+    """Columns of the terminal that results are printed to; None where they go to a file or another program."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crwn.cli.completion import task_names
 from crwn.cli.module import build_module
-from crwn.cli.options import AsJson, DataFile, ModelOrRun, Module
+from crwn.cli.options import AsJson, DataFile, ModelOrRun, Module, counted, note
 from crwn.errors import ScaleWarning
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def command(
     model: ModelOrRun,
     data: DataFile,
     task: Annotated[
-        str | None, typer.Option(help="Task of the rows; by default it is inferred from all rows together.")
+        str | None,
+        typer.Option(
+            help="Task of the rows; by default it is inferred from all rows together.", autocompletion=task_names
+        ),
     ] = None,
     out: Annotated[
         Path | None,
@@ -82,14 +86,14 @@ def command(
             shown = _cell(label) if kind == "multilabel" else label
             typer.echo(shown if files is None else f"{files[at]}\t{shown}")
     else:
-        typer.echo(f"wrote {len(predictions):,} predictions to {out}")
+        typer.echo(f"wrote {counted(len(predictions), 'prediction')} to {out}")
     if ranked is not None and ranked.none_of_these:
-        typer.echo("note: these rows are unlike those that any of the tasks learned from", err=True)
+        note("note: these rows are unlike those that any of the tasks learned from")
     if ranked is not None:
         typer.echo(f'inferred task: "{task}" (score {ranked[0].score:.3f})', err=True)
     if y is not None:
         figure = f"R2 {facts['r2']:.4f}" if kind == "regression" else f"accuracy: {facts['accuracy']:.2f}%"
-        typer.echo(f"{figure} of {len(predictions):,} rows", err=True)
+        typer.echo(f"{figure} of {counted(len(predictions), 'row')}", err=True)
 
 
 def _scores(predictions: list[Any], y: list[Any], kind: str) -> dict[str, float]:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from crwn.cli.options import counted
+
 EPILOG = "Example: crwn report runs --out report.html"
 
 
@@ -19,4 +21,4 @@ def command(
 
     page = records / "report.html" if out is None else out
     count = write_page(records, page)
-    typer.echo(f"{page}: {count} runs, {page.stat().st_size / 1e6:.1f} MB")
+    typer.echo(f"{page}: {counted(count, 'run')}, {page.stat().st_size / 1e6:.1f} MB")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crwn.cli.options import Address, counted
+from crwn.cli.options import Address, counted, note, terminal_width
 
 if TYPE_CHECKING:
     from crwn.experiments.plan import Outcome, Planned
@@ -84,7 +84,7 @@ def command(
 
         written = draw_all(out, out / "figures", tasks=tasks)
         for path in written:
-            _note(f"wrote {path}")
+            note(f"wrote {path}")
         if not written:
             raise ConfigError(f"no finished run of a suite under {out} to draw: `crwn reproduce table1` makes them")
     if what != "figures" and outcome.failures:
@@ -104,7 +104,7 @@ def _tables(suites: list[Suite], out: Path, tasks: int | None, seeds: list[int])
     for suite in suites:
         filled = [fill(cell, out, tasks=tasks, seeds=seeds) for cell in suite.cells()]
         text = suite_text(suite, filled)
-        typer.echo(text)
+        typer.echo(suite_text(suite, filled, width=terminal_width()))
         name = suite.name if tasks is None else f"{suite.name}-tasks={tasks}"
         write_whole(folder / f"{name}.md", text.encode())
         write_whole(folder / f"{name}.csv", as_csv(filled).encode())
@@ -113,20 +113,20 @@ def _tables(suites: list[Suite], out: Path, tasks: int | None, seeds: list[int])
 
 def _print_plan(planned: list[Planned]) -> None:
     left = [item for item in planned if not item.is_done]
-    _note(f"{len(planned) - len(left)} of {len(planned)} runs are done")
+    note(f"{len(planned) - len(left)} of {len(planned)} runs are done")
     if left:
-        _note(f"{len(left)} left, about {duration(sum(item.seconds_left for item in left))}, cheapest first:")
+        note(f"{len(left)} left, about {duration(sum(item.seconds_left for item in left))}, cheapest first:")
     for item in left:
         begun = f", {item.tasks_done} of {item.tasks} tasks done" if item.tasks_done else ""
-        _note(f"  about {duration(item.seconds_left):>10}  {item.name}{begun}")
+        note(f"  about {duration(item.seconds_left):>10}  {item.name}{begun}")
 
 
 def _print_outcome(outcome: Outcome) -> None:
     for item, error in outcome.failures:
-        _note(f"failed: {item.name}: {error}")
+        note(f"failed: {item.name}: {error}")
     if outcome.left:
         rest = duration(sum(item.seconds_left for item in outcome.left))
-        _note(f"the time is up: {counted(len(outcome.left), 'run')} left, about {rest}; the same command resumes")
+        note(f"the time is up: {counted(len(outcome.left), 'run')} left, about {rest}; the same command resumes")
 
 
 def duration(seconds: float) -> str:
@@ -138,7 +138,3 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
-
-
-def _note(text: str) -> None:
-    typer.echo(text, err=True)

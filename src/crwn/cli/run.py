@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.options import Address, AsJson, Batches, Engine, Epochs, Settings, Tasks, Threads, counted
+from crwn.cli.completion import method_names, scenario_names
+from crwn.cli.options import Address, AsJson, Batches, Engine, Epochs, Settings, Tasks, Threads, counted, terminal_width
 
 if TYPE_CHECKING:
     from crwn.experiments import RunConfig, RunResult
@@ -24,6 +25,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="SCENARIO",
+            autocompletion=scenario_names,
             help="rotated-mnist, permuted-mnist, split-cifar100, split-mini-imagenet, rotated-digits, "
             "permuted-digits, or the path of a TOML file.",
         ),
@@ -32,6 +34,7 @@ def command(
         str | None,
         typer.Argument(
             metavar="METHOD",
+            autocompletion=method_names,
             help="neuromodnet, flynet, supsup, batche, psp, stl, mtl, finetune, ewc, replay, or a custom one.",
         ),
     ] = None,
@@ -173,7 +176,7 @@ def _outcome(result: RunResult) -> tuple[dict[str, float], dict[str, Any]]:
 
 
 def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
-    from crwn.report.tables import aligned, number
+    from crwn.report.tables import aligned, fitted, number
 
     names, several = results[0].tasks, len(results) > 1
     over = f" (mean of {len(results)} seeds)" if several else ""
@@ -209,7 +212,7 @@ def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
         )
     facts.append(["run folder", ", ".join(whole["run_dirs"])])
     title = f"{whole['method']} {whole['size']} on {whole['scenario']}, {counted(whole['tasks'], 'task')}"
-    return "\n".join([title, "", aligned(head, rows), "", aligned(["", "all tasks"], facts)])
+    return "\n".join([title, "", fitted(head, rows, terminal_width()), "", aligned(["", "all tasks"], facts)])
 
 
 def _mean(values: list[float]) -> str:

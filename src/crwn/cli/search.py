@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crwn.cli.options import AsJson, Batches, Epochs, Tasks
+from crwn.cli.completion import method_names
+from crwn.cli.options import AsJson, Batches, Epochs, Scenario, Tasks, note
 
 if TYPE_CHECKING:
     from crwn.experiments.search import Trial
@@ -17,8 +18,8 @@ EPILOG = "Example: crwn search rotated-digits neuromodnet --set rate=0.001..0.1 
 
 
 def command(
-    scenario: Annotated[str, typer.Argument(metavar="SCENARIO", help="As for `crwn run`: a name or a TOML file.")],
-    method: Annotated[str, typer.Argument(metavar="METHOD", help="As for `crwn run`.")],
+    scenario: Scenario,
+    method: Annotated[str, typer.Argument(metavar="METHOD", help="As for `crwn run`.", autocompletion=method_names)],
     settings: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,7 +60,7 @@ def command(
 
     def show(trial: Trial) -> None:
         chosen = " ".join(f"{key}={value}" for key, value in trial.settings.items())
-        typer.echo(f"trial {trial.number + 1} of {trials}: {chosen}, {trial.accuracy:.2f}%", err=True)
+        note(f"trial {trial.number + 1} of {trials}: {chosen}, {trial.accuracy:.2f}%")
 
     with RunBars() as bars:
         try:

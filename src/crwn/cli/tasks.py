@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from crwn.cli.options import AsJson, ModelOrRun, counted
+from crwn.cli.options import AsJson, ModelOrRun, counted, terminal_width
 
 if TYPE_CHECKING:
     from crwn.contexts import ContextInfo
@@ -48,7 +48,7 @@ def command(
         ]
         typer.echo(json.dumps({"model": str(model), "count": count, "tasks": listed}))
         return
-    from crwn.report.tables import aligned
+    from crwn.report.tables import fitted
 
     rows = []
     for one in entries:
@@ -56,7 +56,8 @@ def command(
         counts = [f"{number:,}" for number in (len(one.classes), one.params, one.bytes)]
         rows.append([one.name, *counts, accuracy, one.created[:19].replace("T", " ")])
     if rows:
-        typer.echo(aligned(["task", "classes", "parameters", "bytes", "accuracy", "learned (UTC)"], rows))
+        head = ["task", "classes", "parameters", "bytes", "accuracy", "learned (UTC)"]
+        typer.echo(fitted(head, rows, terminal_width()))
     more = f" (the first {len(rows):,} are shown)" if count > len(rows) and not prefix else ""
     typer.echo(f"{counted(count, 'task')} in {model}{more}")
     for one in entries:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Container, Iterable
 
+from crwn._utils import counted
 from crwn.errors import TaskError, TaskExistsError
 
 LONGEST_NAME = 200
@@ -51,7 +52,8 @@ def unknown_task(name: str, near: Iterable[str], count: int) -> TaskError:
     """The error for a name that is not among `count` tasks, with the most similar ones of `near` as suggestions."""
     close = difflib.get_close_matches(name, list(near), n=3, cutoff=0.5)
     hint = "did you mean " + " or ".join(f'"{other}"' for other in close) + "?" if close else "list the tasks to see"
-    return TaskError(f'task "{name[:200]}" is not in the bank ({count} tasks): {hint}')
+    held = counted(count, "task")
+    return TaskError(f'task "{name[:200]}" is not in the bank ({held}): {hint}')
 
 
 def end_of_prefix(prefix: str) -> str | None:

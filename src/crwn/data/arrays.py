@@ -107,7 +107,8 @@ def _load_npz(path: Path) -> dict[str, Array]:
         with zipfile.ZipFile(path) as archive:
             members = {one.filename.removesuffix(".npy"): one for one in archive.infolist()}
             if "x" not in members:
-                raise DataError(f"{path} has no array 'x': it has {', '.join(members) or 'no arrays'}")
+                held = ", ".join(members) or "no arrays"
+                raise DataError(f"{path} has no array 'x': it has {held}; save rows as x and labels as y")
             wanted = {part: members[part] for part in _PARTS if part in members}
             check_memory(sum(one.file_size for one in wanted.values()), str(path))
             parts = {}

@@ -1,21 +1,58 @@
-"""Progress of a download or an import."""
+"""Progress on stderr: bars on a terminal and in a notebook, lines elsewhere, nothing where it is switched off."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Literal
+
+from crwn._utils import is_quiet
 
 Progress = Callable[[str, int, int | None], None]
 """Callback with a description of the work, the amount done, and the total (None: unknown)."""
+
+EVERY = 10.0  # seconds between two lines of progress, so that a log file stays short
 
 
 def silent(what: str, done: int, total: int | None) -> None:
     """A progress callback that does nothing."""
 
 
+def display() -> Literal["bars", "lines", "none"]:
+    """How progress is shown: bars need a terminal, or a notebook with ipywidgets."""
+    if is_quiet():
+        return "none"
+    if sys.stderr.isatty():
+        return "bars"
+    from rich.console import Console
+
+    return "bars" if Console(stderr=True).is_jupyter and find_spec("ipywidgets") is not None else "lines"
+
+
+class Lines:
+    """Prints progress as whole lines on stderr, one every `EVERY` seconds: a bar cannot be redrawn in a log file."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def show(self, text: Callable[[], str]) -> None:
+        """Print a line, made by `text`, where one is due."""
+        if time.monotonic() - self.last >= EVERY:
+            self.last = time.monotonic()
+            print(text(), file=sys.stderr, flush=True)
+
+
 @contextmanager
 def progress_bar() -> Iterator[Progress]:
-    """A progress callback that shows one bar per description on stderr, from its first call on."""
+    """A progress callback that shows one bar per description on stderr, from its first call on, or lines."""
+    how = display()
+    if how != "bars":
+        lines = Lines()
+        yield silent if how == "none" else lambda what, done, total: lines.show(lambda: _line(what, done, total))
+        return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
@@ -26,16 +63,20 @@ def progress_bar() -> Iterator[Progress]:
         TimeRemainingColumn(),
         console=Console(stderr=True),
     )
-    lines: dict[str, TaskID] = {}
+    shown: dict[str, TaskID] = {}
 
     def show(what: str, done: int, total: int | None) -> None:
         bar.start()
-        if what not in lines:
-            lines[what] = bar.add_task(what, total=total)
-        bar.update(lines[what], completed=done, total=total)
+        if what not in shown:
+            shown[what] = bar.add_task(what, total=total)
+        bar.update(shown[what], completed=done, total=total)
 
     try:
         yield show
     finally:
-        if lines:
+        if shown:
             bar.stop()
+
+
+def _line(what: str, done: int, total: int | None) -> str:
+    return f"{what}: {done:,}" + (f" of {total:,} ({done / total:.0%})" if total else "")

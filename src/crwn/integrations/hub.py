@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from crwn._utils import write_whole
+from crwn._utils import counted, write_whole
 from crwn.contexts import Context
 from crwn.contexts.bank import get_readable, open_bank
 from crwn.errors import CRWNError, DataError, MissingExtraError
@@ -93,7 +93,7 @@ def model_card(learner: Learner, *, license: str | None = None) -> str:
         *head,
         "---",
         "",
-        f"# {network.kind}, {len(names):,} tasks",
+        f"# {network.kind}, {counted(len(names), 'task')}",
         "",
         "A frozen random network; each task has learned a context that modulates it.",
         "",

@@ -18,7 +18,7 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from crwn._utils import atomic_file, sync_folder
+from crwn._utils import atomic_file, counted, sync_folder
 from crwn.contexts.bank import open_bank
 from crwn.errors import BankError, ModelError
 from crwn.learner.folder import BANK, DESCRIPTION, find_folder, read_description
@@ -46,7 +46,7 @@ def back_up(place: str | Path, file: str | Path) -> dict[str, Any]:
             with open_bank(copy, model=made_by, create=False) as bank:
                 damaged, tasks = bank.verify(), len(bank)
             if damaged:
-                raise BankError(f"{len(damaged)} tasks of {folder} are damaged, nothing is written: {damaged[0]}")
+                raise BankError(f"{folder}, damaged: {counted(len(damaged), 'task')}; nothing is written: {damaged[0]}")
             sources = {BANK: copy} | {str(one.relative_to(folder)): one for one in _files(folder)}
             checksums = {}
             with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from crwn._utils import Closing
+from crwn._utils import Closing, counted
 from crwn.contexts import Context, Store, check_free
 from crwn.contexts.bank import Bank, ResidentStack
 from crwn.contexts.forking import ForkSafeLock, Protects
@@ -294,7 +294,7 @@ class Learner(Observing, Closing):
         raise ConfigError("a learner cannot be pickled: learner.save(path), then crwn.Learner.load(path) there")
 
     def __repr__(self) -> str:
-        where = self.folder or "memory"
         with contextlib.suppress(Exception):
-            return f"Learner({type(self.model).__name__} {self.fingerprint[:8]}, {len(self.bank)} tasks in {where})"
+            held = f"{counted(len(self.bank), 'task')} in {self.folder or 'memory'}"
+            return f"Learner({type(self.model).__name__} {self.fingerprint[:8]}, {held})"
         return f"Learner({type(self.model).__name__}, closed)"

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from crwn._utils import counted
 from crwn.contexts import ContextInfo
 from crwn.contexts.bank import ResidentStack
 from crwn.contexts.bank.resident import Facts
@@ -86,7 +87,7 @@ class Predictor:
         first = bank.names(limit=2)
         if len(first) == 1:
             return first[0]
-        held = f"{len(bank)} tasks" if first else "no tasks yet"
+        held = counted(len(bank), "task") if first else "no tasks yet"
         raise TaskError(f"this learner has {held}: give one with task=, or pass infer_task=True")
 
     def logits(self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: bool, outputs: int) -> Outputs:

@@ -1,13 +1,13 @@
-"""A progress bar over the computation of features and the training of many groups of tasks."""
+"""Progress of the computation of features and of the training of many groups of tasks, as a bar or as lines."""
 
 from __future__ import annotations
 
-import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from crwn.data.progress import Lines, display, silent
 from crwn.data.progress import Progress as Encoding
-from crwn.data.progress import silent
 from crwn.training.loop import Callback, Step
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
@@ -18,8 +18,13 @@ def progress_bar(
     groups: Sequence[Sequence[PreparedTask]], recipe: Recipe, *, shown: bool
 ) -> Iterator[tuple[Callback, Encoding]]:
     """Two callbacks that show one bar each on stderr: of training steps, with rate and time left, and of features."""
-    if not shown or not sys.stderr.isatty():
+    how = display() if shown else "none"
+    if how == "none":
         yield (lambda _: None), silent
+        return
+    total = sum(len(group) * recipe.steps(len(group[0].rows)) for group in groups)
+    if how == "lines":
+        yield _lines(total)
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
@@ -30,7 +35,6 @@ def progress_bar(
         TextColumn("{task.completed:.0f}/{task.total} {task.fields[facts]}"),
         TimeRemainingColumn(),
     )
-    total = sum(len(group) * recipe.steps(len(group[0].rows)) for group in groups)
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         training = bar.add_task("learning", total=total, facts="batches")
         encodings: list[TaskID] = []
@@ -43,7 +47,7 @@ def progress_bar(
                 each = f", {1000 / speed:.1f} ms each" if speed else ""
                 bar.update(
                     training,
-                    description=step.names[0] if len(step.names) == 1 else f"{len(step.names)} tasks",
+                    description=_names(step),
                     facts=f"batches{each}, loss {float(step.losses.mean()):.3f}",
                 )
             bar.advance(training, len(step.names))
@@ -54,3 +58,28 @@ def progress_bar(
             bar.update(encodings[0], completed=done, total=of, visible=done != of)
 
         yield show, encoding
+
+
+def _lines(total: int) -> tuple[Callback, Encoding]:
+    """The same two callbacks for log files: a line now and then, none for what takes a few seconds."""
+    began, lines, done = time.monotonic(), Lines(), 0
+
+    def show(step: Step) -> None:
+        nonlocal done
+        done += len(step.names)
+
+        def text() -> str:
+            left = (time.monotonic() - began) * max(0, total - done) / done
+            loss = float(step.losses.mean())
+            return f"{_names(step)}: {done:,} of {total:,} batches, loss {loss:.3f}, about {left:.0f} s left"
+
+        lines.show(text)
+
+    def encoding(what: str, count: int, of: int | None) -> None:
+        lines.show(lambda: f"{what}: {count:,}" + (f" of {of:,} images" if of else " images"))
+
+    return show, encoding
+
+
+def _names(step: Step) -> str:
+    return step.names[0] if len(step.names) == 1 else f"{len(step.names)} tasks"

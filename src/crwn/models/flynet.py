@@ -23,12 +23,13 @@ class FlyNet(DecodedNetwork):
         hidden: number of hidden nodes; the paper's 10d is `10 * in_features`.
         classes: outputs.
         seed: determines encoder, frozen decoder weights and the context every task starts from.
-        inputs_per_node: how many distinct inputs a hidden node adds (the paper's N_in); None for 7, or for as many as a row has features.
+        inputs_per_node: how many distinct inputs a hidden node adds (the paper's N_in); None for 7, or all where a row
+            has fewer features.
         gamma: the share of the mean over hidden nodes that is subtracted before the ReLU; larger is sparser.
         modulation, start, start_scale: as for NeuroModNet.
         constant: whether a 1 is appended to every row, as for NeuroModNet: one more input that E picks from.
-        mirrored: whether E picks from `x` and `-x`; by default where there is a constant. Nodes only add inputs, so that
-            those of a few columns are few: of two columns and a constant E makes three different sums of two.
+        mirrored: whether E picks from `x` and `-x`; by default where there is a constant. Nodes only add inputs: of two
+            columns and a constant they would have three different sums of two.
 
     >>> model = FlyNet(in_features=784, hidden=7840, classes=10, seed=0)
     >>> sum(parameter.numel() for parameter in model.parameters())

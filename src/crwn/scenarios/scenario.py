@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 from numpy.typing import NDArray
 from torch import Tensor
 
+from crwn._utils import counted
 from crwn.data import ImageSet
 from crwn.data.dataset import Rows
 from crwn.data.standardize import NO_SCALING, Scaling
@@ -107,7 +108,7 @@ class Scenario(Sequence[Task]):
 
     def __repr__(self) -> str:
         return (
-            f"Scenario({self.name!r}, {len(self)} tasks, seed={self.seed}, inputs {self.input_shape}, "
+            f"Scenario({self.name!r}, {counted(len(self), 'task')}, seed={self.seed}, inputs {self.input_shape}, "
             f"up to {self.num_classes} classes, {dict(self.budget)})"
         )
 
@@ -149,5 +150,5 @@ def count_tasks(tasks: int | None, *, usual: int, most: int | None, scenario: st
         return usual
     if tasks < 1 or (most is not None and tasks > most):
         limit = "at least 1" if most is None else f"1 to {most}"
-        raise ConfigError(f"{scenario} cannot have {tasks} tasks: it has {limit}")
+        raise ConfigError(f"{scenario} cannot have {counted(tasks, 'task')}: it has {limit}")
     return tasks

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crwn.cli.options import counted, note
 from crwn.errors import MissingExtraError, StoppedError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def command(
         except KeyboardInterrupt:
             raise StoppedError(f"stopped; finished tasks are saved in {out}: the same command resumes") from None
     if demo.offline:
-        typer.echo(f"note: MNIST is not available, scikit-learn's digits are used instead ({demo.offline})", err=True)
+        note(f"note: MNIST is not available, scikit-learn's digits are used instead ({demo.offline})")
     typer.echo(_table(demo))
     typer.echo("")
     for line in _written(demo):
@@ -63,7 +64,7 @@ def _written(demo: Demo) -> list[str]:
     from crwn.cli.demo.pictures import draw_accuracy
     from crwn.insight.atlas import make_atlas, write_atlas
 
-    lines = [f"model     {demo.model} ({len(demo.collection.names)} tasks)"]
+    lines = [f"model     {demo.model} ({counted(len(demo.collection.names), 'task')})"]
     drawn = draw_accuracy(demo, demo.folder / "accuracy")
     lines.append(f"picture   {drawn[0]}: every task over time; a falling line is forgetting")
     atlas = write_atlas(make_atlas(demo.collection, permutations=200), demo.folder / "atlas")
