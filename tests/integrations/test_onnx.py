@@ -120,3 +120,42 @@ def test_missing_packages_are_named() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == ('exporting to ONNX needs packages that are not installed: pip install "crwn[onnx]"')
+
+
+TABLE = np.random.default_rng(0).normal(50, 20, size=(200, 3)).astype("float32")
+
+
+@pytest.mark.parametrize(
+    "network", [crwn.NeuroModNet(3, (128,), 4, seed=0), crwn.FlyNet(3, 256, 4, seed=0)], ids=lambda one: one.kind
+)
+@pytest.mark.parametrize("kind", ["regression", "multilabel"])
+def test_other_kinds_answer_as_the_learner_does(network: Any, kind: Any, tmp_path: Path) -> None:
+    """Numbers in their units, and a logit per label: more than 0 where the learner predicts it."""
+    learner = crwn.Learner(network)
+    high = TABLE > 50
+    y: Any = 1000 + 2.0 * TABLE[:, :2] if kind == "regression" else high[:, :2].astype(int)
+    learner.learn("task", TABLE, y, kind=kind, batches=60, progress=False)
+    facts = export_onnx(learner, "task", tmp_path / "model.onnx")
+    (answers,) = onnxruntime.InferenceSession(facts["path"]).run(None, {"x": TABLE})
+    stored = {one.key: one.value for one in onnx.load(facts["path"]).metadata_props}
+    assert stored["crwn.kind"] == kind
+    assert answers.shape == (200, 2)
+    if kind == "regression":
+        np.testing.assert_allclose(answers, learner.predict(TABLE, task="task"), rtol=1e-4)
+        assert np.corrcoef(answers[:, 0], y[:, 0])[0, 1] > 0.95
+    else:
+        found = [tuple(name for name, on in zip(facts["classes"], row > 0, strict=True) if on) for row in answers]
+        assert found == learner.predict(TABLE, task="task").tolist()
+        assert ((answers > 0) == (y == 1)).mean() > 0.8
+
+
+def test_a_context_as_input_is_refused_for_numbers_but_not_for_labels(tmp_path: Path) -> None:
+    learner = crwn.Learner(crwn.NeuroModNet(3, (64,), 4, seed=0))
+    learner.learn("price", TABLE, TABLE[:, 0], kind="regression", batches=5, progress=False)
+    learner.learn("tags", TABLE, (TABLE[:, :2] > 50).astype(int), kind="multilabel", batches=5, progress=False)
+    with pytest.raises(CRWNError, match='"price" is a regression'):
+        export_onnx(learner, "price", tmp_path / "price.onnx", context_as_input=True)
+    facts = export_onnx(learner, "tags", tmp_path / "tags.onnx", context_as_input=True)
+    session = onnxruntime.InferenceSession(facts["path"])
+    (answers,) = session.run(None, {"x": TABLE, **context_inputs(learner.context("tags"))})
+    _close(answers[:, :2], _logits(learner, "tags", TABLE))
