@@ -14,8 +14,10 @@ import crwn
 from crwn.cli import app
 from crwn.errors import ConfigError, DataError
 from crwn.experiments import make_config, run
-from crwn.insight import Collection, collect, make_atlas
+from crwn.insight import Collection, collect, make_atlas, pictures
+from crwn.insight.atlas import summary_lines
 from crwn.insight.collection import factors_from_names
+from crwn.insight.meaning import Step
 
 
 @pytest.fixture(scope="module")
@@ -111,3 +113,29 @@ def test_a_run_of_contexts_needs_its_scenario_no_more_any_other_does(tmp_path: P
     found = collect(tmp_path / "neuromodnet")
     assert found.names == ["rotate-000", "rotate-090", "rotate-180", "rotate-270"]
     assert found.factors[1] == {"angle": 90.0}
+
+
+def test_layers_of_equal_alpha_share_a_line() -> None:
+    drawn = pictures.draw_alphas({"a": [1.0, 2.0], "b": [1.0, 2.0], "c": [3.0, 1.0]}, ["left", "right"], "Alpha")
+    (axes,) = drawn.axes
+    assert [line.get_label() for line in axes.lines] == ["a, b", "c"]
+
+
+def test_long_titles_are_wrapped() -> None:
+    steps = [Step(distance, 0.1, 0.0, 0.2, 3) for distance in (0.0, 0.5, 1.0)]
+    drawn = pictures.draw_against(steps, "shared classes", "Similarity against shared classes: " + "folder " * 12)
+    (axes,) = drawn.axes
+    assert max(map(len, axes.get_title().splitlines())) <= 72
+    assert axes.lines[0].get_xdata().tolist() == [1.0, 0.5, 0.0]
+    assert axes.get_xlabel() == "share of classes that two tasks have in common"
+
+
+def test_shared_classes_are_told_as_a_share(tmp_path: Path) -> None:
+    learner = crwn.Learner(crwn.NeuroModNet(4, (8,), 4, seed=0))
+    rows = np.random.default_rng(0).normal(size=(12, 4)).astype("float32")
+    for name, labels in (("one", "ab"), ("two", "ab"), ("three", "cd")):
+        learner.learn(name, rows, list(labels * 6), batches=2, progress=False)
+    learner.save(tmp_path / "m.crwn")
+    (line,) = [one for one in summary_lines(make_atlas(collect(tmp_path / "m.crwn"))) if "shared" in one]
+    assert line.startswith("mean similarity by shared classes: 0%: ")
+    assert ", 100%: " in line

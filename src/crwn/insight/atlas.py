@@ -247,7 +247,7 @@ def summary_lines(atlas: Atlas) -> list[str]:
         shown = [step for step in steps if not is_angle(name) or step.distance in (10, 20, 30, 60, 90, 120, 180)][:8]
         if is_share(name):
             parts = ", ".join(f"{1 - step.distance:.0%}: {step.mean:+.3f}" for step in reversed(shown))
-            lines.append(f"mean similarity by share of {name}: {parts}")
+            lines.append(f"mean similarity by {name}: {parts}")
             continue
         parts = ", ".join(f"{step.distance:g}: {step.mean:+.3f}" for step in shown)
         lines.append(f"mean similarity by difference in {name}: {parts}")

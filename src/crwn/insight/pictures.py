@@ -114,6 +114,8 @@ def draw_against(steps: Sequence[Step], structure: str, title: str) -> Any:
     axes.fill_between(distance, low, high, color=BAND, alpha=0.5, linewidth=0, label="middle 90% of pairs")
     axes.plot(distance, [step.mean for step in steps], color=ACCENT, marker="o", markersize=4, label="mean")
     axes.axhline(0, color="#9ca3af", linewidth=0.8)
+    if len(distance) <= 10:
+        axes.set_xticks(distance)
     if is_share(structure):
         axes.set_xlabel(f"share of {structure.removeprefix('shared ')} that two tasks have in common")
     else:
@@ -125,16 +127,26 @@ def draw_against(steps: Sequence[Step], structure: str, title: str) -> Any:
 
 
 def draw_alphas(alphas: Mapping[str, Sequence[float]], names: Sequence[str], title: str) -> Any:
-    """Draw alpha of every layer for every task."""
+    """Draw alpha of every layer for every task; layers with equal values share a line.
+
+    Without norms all layers of ReLU have the same: multiplying any of their alphas multiplies the outputs alike.
+    """
+    lines: dict[str, Sequence[float]] = {}
+    for layer, values in alphas.items():
+        same = next((name for name, others in lines.items() if np.allclose(values, others, rtol=1e-3)), None)
+        if same is None:
+            lines[layer] = values
+        else:
+            lines = {(f"{name}, {layer}" if name == same else name): others for name, others in lines.items()}
     figure, axes = _page(6.6, 3.8)
     marks = "osD^vP*Xd<>"
-    for i, (layer, values) in enumerate(list(alphas.items())[: len(marks)]):
+    for i, (layer, values) in enumerate(list(lines.items())[: len(marks)]):
         axes.plot(values, marker=marks[i], markersize=4, linewidth=1, label=layer)
     places = _some(len(names), 12)
     axes.set_xticks(places, [names[i] for i in places], rotation=45, ha="right", fontsize=8)
     axes.set_ylabel("alpha")
     _title(axes, title, 6.6)
-    axes.legend(frameon=False, ncols=3, fontsize=8)
+    axes.legend(frameon=False, ncols=min(3, len(lines)), fontsize=8)
     return figure
 
 
