@@ -75,3 +75,44 @@ def test_a_run_that_kept_files_becomes_a_model_folder_when_it_resumes(settings: 
         for task, accuracy in zip(scenario, result.accuracy, strict=True):
             x, y = task.raw()
             assert 100 * learner.score(x, y, task=task.name) == pytest.approx(accuracy, abs=0.3)
+
+
+WRITTEN = sorted(folder for folder in FORMATS.glob("*/*.crwn") if folder.with_suffix(".json").is_file())
+
+
+@pytest.mark.parametrize("folder", WRITTEN, ids=lambda folder: f"{folder.parent.name}-{folder.stem}")
+def test_folders_of_every_landed_format_predict_what_they_predicted(folder: Path, tmp_path: Path) -> None:
+    written = json.loads(folder.with_suffix(".json").read_text())
+    shutil.copytree(folder, tmp_path / "model.crwn")
+    with Learner.load(tmp_path / "model.crwn") as learner:
+        assert learner.tasks
+        rows = np.array(written["rows"], dtype="float32")
+        for task in learner.tasks:
+            kind = learner.context(task).info.kind
+            found = learner.predict(rows, task) if kind == "regression" else learner.predict_proba(rows, task)
+            np.testing.assert_allclose(found, written[task], atol=1e-5)
+        assert learner.bank.verify() == []
+
+
+def test_every_format_has_a_version_in_the_table() -> None:
+    """The table in the docs has the versions that the code writes."""
+    from crwn.contexts import record
+    from crwn.contexts.bank import tables
+    from crwn.data import cache, feature_cache
+    from crwn.experiments import folder as runs
+    from crwn.learner import backup
+    from crwn.learner import folder as models
+    from crwn.training.exact import files
+
+    text = (Path(__file__).parents[1] / "docs" / "decisions.md").read_text()
+    table = {line.split("|")[1].strip(): line.split("|")[3].strip() for line in text.splitlines() if "`format`" in line}
+    assert table == {
+        "model folder": str(models.FORMAT),
+        "context (`.safetensors`, a bank's payload)": str(record.FORMAT),
+        "bank": tables.FORMAT,
+        "backup": str(backup.FORMAT),
+        "statistics of the closed form": str(files.FORMAT),
+        "run": str(runs.FORMAT),
+        "cached dataset, cached features": str(cache.FORMAT),
+    }
+    assert cache.FORMAT == feature_cache.FORMAT
