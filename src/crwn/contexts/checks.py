@@ -129,10 +129,8 @@ def _checked_integer(value: int) -> int:
 def values_are_usable(values: npt.NDArray[np.floating[Any]]) -> bool:
     """Whether all values are finite and no larger than LARGEST."""
     # Comparisons with NaN are false. No square is larger than the sum of all, which is the fastest to compute.
-    if values.ndim == 1 and values.dtype == np.float32:
-        with np.errstate(over="ignore", invalid="ignore"):
-            if float(values.dot(values)) <= LARGEST**2:
-                return True
+    if values.dtype == np.float32 and np.vdot(values, values) <= LARGEST**2:
+        return True
     return values.size == 0 or -LARGEST <= float(values.min()) <= float(values.max()) <= LARGEST
 
 

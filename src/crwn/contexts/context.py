@@ -72,7 +72,8 @@ class Context:
         # One copy, of which the tensors are parts: a bank writes it as it is.
         flat = torch.cat([tensors[key].detach().to(device="cpu", dtype=torch.float32).reshape(-1) for key in keys])
         values = flat.numpy()
-        parts = _parts(flat, [(key, tuple(tensors[key].shape)) for key in keys])
+        shapes = [(key, tuple(tensors[key].shape)) for key in keys]
+        parts = _parts(flat, shapes)
         if not values_are_usable(values):
             for key, part in parts.items():
                 check_values(name, key, part.numpy())
@@ -83,7 +84,7 @@ class Context:
             model=check_stamp(model, "model"),
             created=now() if created is None else check_stamp(created, "created"),
             info=_checked_info({} if info is None else info, name),
-            _whole=(values, dict(parts)),
+            _whole=(values, dict(parts), tuple((key, "f", shape) for key, shape in shapes)),
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -141,10 +142,10 @@ class Context:
     def _packed(self, store: Store) -> tuple[list[Array], Signature, dict[str, float]]:
         """The values in their stored dtype and order, the tensors they are of, and the scales of int8."""
         if store == "float32" and "_whole" in self.__dict__:
-            values, parts = self.__dict__["_whole"]
+            values, parts, signature = self.__dict__["_whole"]
             # The caller may have put other tensors into the dictionary.
             if self.tensors.keys() == parts.keys() and all(map(is_, self.tensors.values(), parts.values())):
-                return [values], tuple((key, "f", tuple(part.shape)) for key, part in parts.items()), {}
+                return [values], signature, {}
         arrays, scales = {}, {}
         for key, tensor in self.tensors.items():
             packed, scale = pack(key, tensor, store)

@@ -194,9 +194,10 @@ def _read_header(data: bytes, source: str) -> tuple[dict[str, Any], str | Layout
     try:
         header = data[8 : 8 + length].decode()
         text, closing, rest = header.partition(_END)
-        if closing and text.startswith(START) and text.count("\\") == text.count('\\"'):
+        text = text[len(START) :].replace('\\"', '"')
+        if closing and "\\" not in text and header.startswith(START):
             # Only quotes are escaped, and all of them: the first one that is not ends the record.
-            text, layout = text[len(START) :].replace('\\"', '"') + "}", "}," + rest.rstrip(" ")
+            text, layout = text + "}", "}," + rest.rstrip(" ")
         else:
             text, layout = _split_header(header)
         record = _decode(text)

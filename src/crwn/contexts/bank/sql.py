@@ -73,7 +73,7 @@ class SqlBank(Closing):
         first_rows = rows_of(first, self.store)  # before the lock is taken
         if not first and not delete:
             return
-        with self._writing(many=len(first) == CHUNK) as connection:
+        with self._writing(many=len(first) >= CHUNK) as connection:
             for name in delete:
                 writes.remove(connection, name)
             for chunk, rows in chain([(first, first_rows)], ((chunk, rows_of(chunk, self.store)) for chunk in parts)):

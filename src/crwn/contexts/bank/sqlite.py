@@ -34,12 +34,13 @@ class BankFile:
         self.read_only = read_only
         self.wait = wait
         self._log = self.path.with_name(self.path.name + "-wal")
+        self._name = str(self.path)  # pathlib takes as long as the system's call
         self._file = self.path.stat()
 
     def check(self) -> None:
         """Raise BankError if the file was deleted or replaced since it was opened."""
         try:
-            now = self.path.stat()
+            now = os.stat(self._name)  # noqa: PTH116
         except FileNotFoundError:
             raise BankError(
                 f"bank {self.path} was deleted while it was open: what is put now would be lost: "

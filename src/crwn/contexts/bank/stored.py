@@ -12,16 +12,18 @@ from crwn.contexts.checks import check_facts, check_labels, check_stamp
 from crwn.contexts.record import labels_to_text, read_record
 from crwn.errors import BankError
 
-# Contexts per statement: below the 999 values that older SQLite accepts.
+# Contexts that are read together: below the 999 values that older SQLite accepts in one statement.
 CHUNK = 500
+# Contexts that are written together.
+WRITTEN = 2500
 LOST = "learn the task again, or restore the bank from a backup with `crwn restore`"
 
 
 def chunks(contexts: Iterable[Context]) -> Iterator[list[Context]]:
-    """Split contexts into lists of at most CHUNK with different names."""
+    """Split contexts into lists of at most WRITTEN with different names."""
     chunk: dict[str, Context] = {}
     for context in contexts:
-        if context.name in chunk or len(chunk) == CHUNK:
+        if context.name in chunk or len(chunk) == WRITTEN:
             yield list(chunk.values())
             chunk = {}
         chunk[context.name] = context

@@ -40,18 +40,18 @@ def clear(
     gone = select(forgotten.c.name, forgotten.c.version).where(_is_one_of(connection, forgotten.c.name, names))
     before = {row.name: row.version for row in connection.execute(gone)}
     if before:
-        connection.execute(delete(forgotten).where(forgotten.c.name.in_(list(before))))
+        connection.execute(delete(forgotten).where(_is_one_of(connection, forgotten.c.name, list(before))))
     if current:
         _retire(connection, current, keep_versions)
         before |= {name: row.version for name, row in current.items()}
     return before, len(names) - len(current)
 
 
-def _is_one_of(connection: Connection, column: Column[str], names: Sequence[str]) -> ColumnElement[bool]:
-    """That a column has one of these names; SQLite takes them as one value, where a value for each would cost more."""
+def _is_one_of(connection: Connection, column: Column[Any], values: Sequence[str | int]) -> ColumnElement[bool]:
+    """That a column has one of these values; SQLite takes them as one text, of any length and at less cost."""
     if connection.dialect.name != "sqlite":
-        return column.in_(names)
-    listed = func.json_each(json.dumps(list(names))).table_valued("value")
+        return column.in_(values)
+    listed = func.json_each(json.dumps(list(values))).table_valued("value")
     return column.in_(select(listed.c.value))
 
 
@@ -81,9 +81,9 @@ def _retire(connection: Connection, current: dict[str, Any], keep_versions: bool
     names = list(current)
     if keep_versions:
         columns = ("name", "version", "checksum", "sequence")
-        kept = select(*[table.c[column] for column in columns]).where(table.c.name.in_(names))
+        kept = select(*[table.c[column] for column in columns]).where(_is_one_of(connection, table.c.name, names))
         connection.execute(insert(history).from_select(columns, kept))
-    connection.execute(delete(table).where(table.c.name.in_(names)))
+    connection.execute(delete(table).where(_is_one_of(connection, table.c.name, names)))
     if not keep_versions:
         dropped = [row.sequence for row in current.values()]
-        connection.execute(delete(payloads).where(payloads.c.sequence.in_(dropped)))
+        connection.execute(delete(payloads).where(_is_one_of(connection, payloads.c.sequence, dropped)))
