@@ -33,11 +33,20 @@ def bank() -> str:
         ("written with `put_many`", f"{found['put_many_per_second']:,} a second"),
         ("one durable `put`", f"{found['put_ms']:.1f} ms"),
         ("open and count", f"{found['open_and_count_ms']:.1f} ms"),
-        ("`get` of a random task", f"{found['get_p50_ms']:.2f} ms (p50), {found['get_p99_ms']:.2f} ms (p99)"),
+        (
+            "`get` of a random task",
+            f"{found['get_p50_ms'] * 1000:.0f} us (p50), {found['get_p99_ms'] * 1000:.0f} us (p99)",
+        ),
         ("a page of 100 entries from the middle", f"{found['page_of_100_ms']:.1f} ms"),
-        ("256 tasks taken from the bank", f"{found['batch_of_256_tasks_first_ms']:.0f} ms"),
+        ("256 tasks taken from the bank", f"{found['batch_of_256_tasks_first_ms']:.1f} ms"),
         ("the same when resident", f"{found['batch_of_256_tasks_resident_ms']:.2f} ms"),
         ("256 rows of 256 resident tasks predicted", f"{found['predict_256_rows_of_256_tasks_ms']:.1f} ms"),
+        ("`crwn serve` to the first `/healthz`", f"{found['serve_healthz_seconds']:.1f} s"),
+        (
+            "share of `sqlite3` alone on the same rows",
+            f"`get` {found['get_of_raw']:.2f}, `get_many` {found['get_many_of_raw']:.2f}, "
+            f"`put_many` {found['put_many_of_raw']:.2f}",
+        ),
     ]
     return aligned(["a bank of a million (SQLite)", ""], rows) + f"\n\n`{found['command']}`"
 
@@ -118,6 +127,8 @@ def load() -> str:
     found = read("serve.json")
     rows, words = [], []
     for name, one in found["details"].items():
+        if name.startswith("serve.bank_"):
+            continue
         size = name.removeprefix("serve.fc").partition("_")[0]
         if name.endswith("_rows_per_second"):
             words.append(f"FC{size}: {one['value']:,.0f} rows a second in raw bodies of 256 rows of mixed tasks.")
@@ -144,10 +155,9 @@ def load() -> str:
         "p99, ms",
         "rows a pass",
     ]
-    busy = found["machine"]["load"]
     words.append(
         f"Measured with {found['machine']['cores']} cores shared with the load generator; the load of the machine "
-        f"before was {busy[0]:.1f}, so that rates are those of a busy machine. Shares are medians of rounds in turns."
+        f"before was {found['machine']['load'][0]:.1f}. Shares are medians of rounds in turns."
     )
     return aligned(head, rows) + "\n\n" + " ".join(words) + f"\n\n`{found['command']}`"
 

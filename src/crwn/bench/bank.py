@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from crwn.bench.measure import Figure
 from crwn.contexts import Context
 from crwn.contexts.bank import Bank, driver, open_bank
 from crwn.contexts.bank.stored import rows_of
@@ -21,8 +22,14 @@ WIDTHS = (784, 256, 256)  # FC256 on MNIST
 AT_ONCE = 256
 
 
-def measure_bank(*, tasks: int = 20_000, rounds: int = 30, seed: int = 0) -> dict[str, Any]:
-    """Rates of `get`, `get_many` and `put_many` and their share of raw `sqlite3`, alternately measured, by medians."""
+def measure_bank(*, tasks: int = 20_000, reads: int = 30, rounds: int = 3, seed: int = 0) -> list[Figure]:
+    """Shares of raw `sqlite3` that `get`, `get_many` and `put_many` reach on the same rows, measured in turns.
+
+    Args:
+        tasks: contexts in the bank, of NeuroModNet-FC256.
+        reads: batches of 256 tasks that are read in each round.
+        rounds: how often reads are measured.
+    """
     names = [f"customer {number:07}" for number in range(tasks)]
     generator = torch.Generator().manual_seed(seed)
     with tempfile.TemporaryDirectory() as folder:
@@ -34,15 +41,28 @@ def measure_bank(*, tasks: int = 20_000, rounds: int = 30, seed: int = 0) -> dic
                 contexts = [_context(name, generator) for name in names[start : start + part]]
                 ours.append(_seconds(partial(bank.put_many, contexts)) / len(contexts))
                 raws.append(raw_put_seconds(raw_file, rows_of(contexts, bank.store)) / len(contexts))
-            reads = raw_reads(str(where), _draw(names, rounds * AT_ONCE, generator), bank)
+            found = [raw_reads(str(where), _draw(names, reads * AT_ONCE, generator), bank) for _ in range(rounds)]
     put, raw_put = statistics.median(ours), statistics.median(raws)
-    return {
-        "tasks": tasks,
-        "put_many_per_second": round(1 / put),
-        "raw_put_many_per_second": round(1 / raw_put),
-        "put_many_of_raw": round(raw_put / put, 3),
-        **reads,
-    }
+    rates: dict[str, Any] = {"tasks": tasks, "per_second": round(1 / put), "raw_per_second": round(1 / raw_put)}
+    shares = [raw / own for raw, own in zip(raws, ours, strict=True)]
+    return [
+        _share("get", found, "us"),
+        _share("get_many", found, "us_per_task"),
+        _figure("put_many", shares, rates),
+    ]
+
+
+def _share(call: str, rounds: Sequence[dict[str, float]], unit: str) -> Figure:
+    """The figure of a way to read, from what `raw_reads` returned in each round."""
+    shares = [one[f"{call}_of_raw"] for one in rounds]
+    facts = {key: statistics.median(one[key] for one in rounds) for key in (f"{call}_{unit}", f"raw_{call}_{unit}")}
+    return _figure(call, shares, facts)
+
+
+def _figure(call: str, shares: Sequence[float], facts: dict[str, Any]) -> Figure:
+    what = f"bank.{call} on contexts of FC256: share of the rate of sqlite3 alone on the same rows"
+    middle = round(statistics.median(shares), 3)
+    return Figure(f"serve.bank_{call}_of_raw", middle, (min(shares), max(shares)), what, facts)
 
 
 def raw_reads(where: str, names: Sequence[str], bank: Bank) -> dict[str, float]:

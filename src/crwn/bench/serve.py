@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from crwn.bench.bank import measure_bank
 from crwn.bench.load import json_request, raw_request, run_load
 from crwn.bench.measure import Figure, Message
 from crwn.contexts import Context, ContextInfo
@@ -32,7 +33,10 @@ FEATURES = 784
 
 
 def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
-    """Share of the ceiling and requests a second by width, body and connections; rows a second of mixed requests."""
+    """Share of the ceiling and requests a second by width, body and connections; rows a second of mixed requests.
+
+    And the shares of raw `sqlite3` that the bank's reads and writes reach.
+    """
     figures: list[Figure] = []
     sizes, seconds, rounds = ((32,), 0.3, 1) if quick else ((1024, 4096), 3.0, 3)
     for size in sizes:
@@ -47,6 +51,9 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
                     for connections in CONNECTIONS
                 ]
                 figures.append(_mixed(size, port, seconds, rounds))
+    progress("serve: the bank")
+    tasks, reads, repeats = (300, 2, 1) if quick else (20_000, 30, 3)
+    figures += measure_bank(tasks=tasks, reads=reads, rounds=repeats, seed=seed)
     note("a single row per request, each of another task; the load generator is a process on the same cores")
     return figures
 
