@@ -30,6 +30,7 @@ def run(script: str, *arguments: str, folder: Path) -> str:
         ("bank_kills.py", ["--kills", "4"], "acknowledged"),
         ("bank_million.py", ["--tasks", "300"], "get_p99_ms"),
         ("bank_profile.py", ["--tasks", "600"], "after"),
+        ("start.py", ["--rows", "40", "--columns", "3", "--runs", "1"], "learn_seconds"),
         ("damages.py", ["--damages", "6"], "outcomes"),
         ("serve_load.py", ["--size", "32", "--tasks", "4", "--connections", "1", "--seconds", "0.5"], "connections"),
         ("psp_forgetting.py", ["--data", "digits", "--tasks", "2", "--batches", "2", "--json"], "ways"),

@@ -11,6 +11,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
+from json.encoder import encode_basestring_ascii as _quoted
 from typing import Any, NoReturn
 
 import numpy as np
@@ -85,8 +86,8 @@ def write_record(
     """
     # The checksum comes first, so that it is at the same place in all contexts.
     record = (
-        f'{{"checksum":"{_BLANK}","format":{FORMAT},"name":{to_json(name)},"classes":{classes},'
-        f'"model":{to_json(model)},"created":{to_json(created)},"info":{info},"store":"{store}",'
+        f'{{"checksum":"{_BLANK}","format":{FORMAT},"name":{_quoted(name)},"classes":{classes},'
+        f'"model":{_quoted(model)},"created":{_quoted(created)},"info":{info},"store":"{store}",'
         f'"scales":{to_json(dict(scales)) if scales else "{}"}}}'
     )
     text = record.replace("\\", "\\\\").replace('"', '\\"')  # all other characters of the record are ASCII

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
+import small_contexts
 from crwn.contexts.bank import checkpoints, open_bank
 from crwn.contexts.bank.sql import SqlBank
 from crwn.contexts.bank.stored import CHUNK
@@ -39,4 +43,21 @@ def test_a_log_that_cannot_be_copied_stays_and_is_read(tmp_path: Path) -> None:
         assert len(bank) == CHUNK
         reader.close()
     with open_bank(path) as bank:
+        assert bank.verify() == []
+
+
+def test_puts_survive_a_kill_while_the_log_is_copied(tmp_path: Path) -> None:
+    program = (
+        "import os, signal, sys;"
+        f"sys.path.insert(0, {str(Path(small_contexts.__file__).parent)!r});"
+        "from small_contexts import make;"
+        "from crwn.contexts.bank import open_bank;"
+        f"bank = open_bank({str(tmp_path / 'bank.sqlite')!r});"
+        f"[bank.put_many(make(f'task {{part}} {{i}}', i) for i in range({CHUNK})) for part in range(3)];"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    with open_bank(tmp_path / "bank.sqlite") as bank:
+        assert len(bank) == 3 * CHUNK
         assert bank.verify() == []
