@@ -43,6 +43,10 @@ def bank() -> str:
         ("256 rows of 256 resident tasks predicted", f"{found['predict_256_rows_of_256_tasks_ms']:.1f} ms"),
         ("`crwn serve` to the first `/healthz`", f"{found['serve_healthz_seconds']:.1f} s"),
         (
+            "`sqlite3` alone: one task, each of 256",
+            f"{found['raw_get_us']:.0f} us, {found['raw_get_many_us_per_task']:.0f} us",
+        ),
+        (
             "share of `sqlite3` alone on the same rows",
             f"`get` {found['get_of_raw']:.2f}, `get_many` {found['get_many_of_raw']:.2f}, "
             f"`put_many` {found['put_many_of_raw']:.2f}",
