@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO := $(VENV)/.ready-demo
 READY := $(VENV)/.ready
 DEMO_EXTRAS := serve,report
-EXTRAS := $(DEMO_EXTRAS),ray,postgres,onnx,hub,tensorboard,parquet,search,wandb,vision,text,docs,bench,dev
+EXTRAS := $(DEMO_EXTRAS),ray,postgres,onnx,hub,tensorboard,parquet,search,wandb,vision,text,privacy,docs,bench,dev
 
 .PHONY: install demo test lint audit bench docs clean
 

@@ -48,6 +48,7 @@ class ContextInfo(Mapping[str, Any]):
         encoding: how the columns become inputs, where they are not all numbers without gaps.
         image: shape of the images that the task learned from, `(H, W)` or `(3, H, W)`; others are resized to it.
         exact: how the closed form was computed: ridge, its cross-validation, the statistics it keeps, rows removed.
+        privacy: the guarantee of a task learned with differential privacy: epsilon, delta, noise, sample rate.
         user: the user's facts.
 
     >>> info = ContextInfo(rows=200, user={"site": "north"})
@@ -76,6 +77,7 @@ class ContextInfo(Mapping[str, Any]):
     encoding: TableEncoding | None = None
     image: tuple[int, ...] | None = None
     exact: Mapping[str, Any] | None = None
+    privacy: Mapping[str, Any] | None = None
     user: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -195,6 +197,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "encoding": read_encoding,
     "image": _image,
     "exact": _mapping,
+    "privacy": _mapping,
 }
 # Values that are not stored; None for all other fields.
 _UNSET: dict[str, object] = {

@@ -41,7 +41,11 @@ def is_scaled(context: Context) -> bool:
 
 
 def nearest_tasks(bank: Bank, task: str, count: int) -> list[tuple[str, float]]:
-    """The tasks whose contexts are most similar to this one's, with their similarities, most similar first."""
+    """The tasks whose contexts are most similar to this one's, with their similarities, most similar first.
+
+    Similarity is the cosine with the mean context removed. With few tasks the mean is largely the tasks themselves:
+    among n, unrelated ones have about -1 / (n - 1).
+    """
     names = bank.names()
     if task not in names:
         bank.get(task)  # raises TaskError with similar names

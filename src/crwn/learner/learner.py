@@ -24,11 +24,11 @@ from crwn.learner.answers import Probabilities, predicted, probabilities, score
 from crwn.learner.checks import check_device, check_modulated
 from crwn.learner.contexts import check_context, merge_task, nearest_tasks
 from crwn.learner.encode import given_rows
-from crwn.learner.exact_args import ExactArgs, split_options
+from crwn.learner.exact_args import split_options
 from crwn.learner.fit import group_tasks
-from crwn.learner.observing import Observing
 from crwn.learner.predict import Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
+from crwn.learner.private import LearnArgs, PrivateLearning
 from crwn.learner.ranking import Ranking
 from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.statistics_store import StatisticsStore
@@ -45,7 +45,7 @@ from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
 
-class Learner(Observing, Closing):
+class Learner(PrivateLearning, Closing):
     """Learns any number of tasks with one frozen model; what each task learned is its context, stored in a bank.
 
     Args:
@@ -114,7 +114,7 @@ class Learner(Observing, Closing):
         progress: bool = True,
         callbacks: Callbacks = (),
         method: str = "gradient",
-        **options: Unpack[ExactArgs],
+        **options: Unpack[LearnArgs],
     ) -> Context:
         """Learn one task and store its context; labels may be text, numbers, True, False, None, or tuples of these.
 
@@ -128,8 +128,11 @@ class Learner(Observing, Closing):
             start: start from the context of this task; "nearest" is the task that fits the rows best.
             resume: continue training from the task's context. replace: learn an existing task from the start.
             info: custom facts, stored with the context (`context.info.user`); a resumed task keeps them.
-            method: "gradient", or "exact": in closed form, in one pass, with the options of `ExactArgs`.
+            method: "gradient", or "exact" for the closed form. Options of both and of privacy: see `LearnArgs`.
         """
+        if "epsilon" in options or "delta" in options:
+            others = {"batches": batches, "recipe": recipe, "start": start, "resume": resume, "callbacks": callbacks}
+            return self._learn_private(task, x, y, options, epochs, replace, **others, exact=method == "exact")
         data, exact = split_options(method, options, batches=batches, epochs=epochs, recipe=recipe)
         if exact is not None:
             return self._learn_exact(task, x, y, data, exact, start, resume, replace, progress)
@@ -240,10 +243,7 @@ class Learner(Observing, Closing):
         return Ranking(self._predictor.infer_task(rows, names, method=method, keep=keep))
 
     def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
-        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean context removed).
-
-        With few tasks the mean is largely the tasks themselves: among n, unrelated ones have about -1 / (n - 1).
-        """
+        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean removed)."""
         return nearest_tasks(self.bank, task, count)
 
     def context(self, task: str) -> Context:
