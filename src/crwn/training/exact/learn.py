@@ -33,7 +33,7 @@ class ExactSettings(BaseModel):
 
     Args:
         ridge: relative to the mean diagonal of the normal matrix; None for the one of least generalized
-            cross-validation among powers of ten.
+            cross-validation.
         class_weight: "balanced", or a weight for every class; multiplied with the sample weights.
         newton: steps towards the minimum of cross-entropy after the closed form.
     """

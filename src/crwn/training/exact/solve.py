@@ -16,6 +16,7 @@ The ridge is the one with the least generalized cross-validation, which needs no
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,7 @@ Array = npt.NDArray[np.float64]
 AnyArray = npt.NDArray[np.floating]
 
 FIRST_RIDGE, LEAST_RIDGE, MOST_RIDGE = 1e-4, 1e-8, 1e3
+LEAST_SHIFT = 0.1  # of the logarithm of a ridge, for which another factor is worth its time
 PANEL = 1024
 PROBES = 16  # random vectors that estimate a trace of more than `EXACT_TRACE` entries
 EXACT_TRACE = 1024
@@ -158,7 +160,7 @@ def solve(statistics: Statistics, frozen: Array, *, bias: Array | None = None, r
 
     Args:
         frozen, bias: of the output layer.
-        ridge: relative to the mean diagonal of the normal matrix; None for the one of least GCV among powers of ten.
+        ridge: relative to the mean diagonal of the normal matrix; None for the one of least GCV.
 
     Raises:
         CRWNError: the system is singular.
@@ -167,12 +169,12 @@ def solve(statistics: Statistics, frozen: Array, *, bias: Array | None = None, r
     system = NormalEquations(statistics, frozen, bias)
     if ridge is not None:
         return system.measured(ridge)
-    best = _first(system)
+    tried = [_first(system)]
     for factor in (10.0, 0.1):
-        better = _downhill(system, best, factor)
-        if better is not best:
-            return better
-    return best
+        best = _downhill(system, tried, factor)
+        if best is not tried[0]:
+            break
+    return _between(system, tried, best)
 
 
 def _first(system: NormalEquations) -> Solution:
@@ -187,17 +189,33 @@ def _first(system: NormalEquations) -> Solution:
             ridge *= 10
 
 
-def _downhill(system: NormalEquations, best: Solution, factor: float) -> Solution:
-    """The last solution of a ridge multiplied again and again by this factor whose GCV was still falling."""
+def _downhill(system: NormalEquations, tried: list[Solution], factor: float) -> Solution:
+    """The last solution, of ridges multiplied by this factor from the first one on, whose GCV was still falling."""
+    best = tried[0]
     while LEAST_RIDGE < best.ridge < MOST_RIDGE:
         try:
-            tried = system.measured(best.ridge * factor)
+            tried.append(system.measured(best.ridge * factor))
         except CRWNError:
             return best
-        if tried.gcv >= best.gcv:
+        if tried[-1].gcv >= best.gcv:
             return best
-        best = tried
+        best = tried[-1]
     return best
+
+
+def _between(system: NormalEquations, tried: list[Solution], best: Solution) -> Solution:
+    """The solution between powers of ten: at the minimum of the parabola through the best and its two neighbours."""
+    known = {round(math.log10(one.ridge)): math.log(one.gcv) for one in tried}
+    at = round(math.log10(best.ridge))
+    if at - 1 not in known or at + 1 not in known:
+        return best
+    below, here, above = (known[at + step] for step in (-1, 0, 1))
+    bend = below - 2 * here + above
+    shift = (below - above) / (2 * bend) if bend > 0 else 0.0
+    if abs(shift) < LEAST_SHIFT:
+        return best
+    found = system.measured(best.ridge * 10**shift)
+    return found if found.gcv < best.gcv else best
 
 
 def _back(factor: AnyArray, right: Array) -> Array:

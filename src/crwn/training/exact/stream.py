@@ -95,6 +95,8 @@ class Stream:
             self.statistics = accumulate(self.layer, self.tensors, rows, self.statistics)
             if self.statistics.rows >= 2 * max(self._solved, 1) or self._inverse is None:
                 self._solve()
+            elif len(labels) * len(self.statistics.classes) > self.layer.width // 2:
+                self._factorize(self.solution.ridge)  # cheaper than an update by so many equations
             else:
                 self._update(features.double().numpy(), labels)
             return predicted, True
@@ -132,10 +134,17 @@ class Stream:
         self.solution = solve(self.statistics, self.layer.frozen, bias=self.layer.bias)
         self._solved = self.statistics.rows
         if self.layer.width <= WIDE:
-            system = NormalEquations(self.statistics, self.layer.frozen, self.layer.bias)
-            factor = np.tril(system.factor(self.solution.ridge))
-            half = np.linalg.solve(factor, np.eye(len(factor)))
-            self._inverse = half.T @ half / system.unit
+            self._factorize(self.solution.ridge)
+
+    def _factorize(self, ridge: float) -> None:
+        """The inverse of the normal equations with this ridge, and the context that follows from it."""
+        from scipy import linalg
+
+        system = NormalEquations(self.statistics, self.layer.frozen, self.layer.bias)
+        gain, factor = system.solve(ridge)
+        half = linalg.solve_triangular(factor, np.eye(len(factor)), lower=True, check_finite=False)
+        self._inverse = half.T @ half / system.unit
+        self.solution = replace(self.solution, gain=gain)
 
     def _update(self, features: Array, labels: npt.NDArray[np.int64]) -> None:
         """The rank-k update: `P -= P A^T (I + A P A^T)^-1 A P` for the equations A of the new rows."""
