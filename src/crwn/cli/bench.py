@@ -17,7 +17,7 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME", help="training, convolution, mixed, scaling, memory, serve, images, exact; all."
+            metavar="NAME", help="training, convolution, mixed, scaling, memory, serve, images, exact, adapters; all."
         ),
     ] = None,
     quick: Annotated[

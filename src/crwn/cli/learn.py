@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crwn.cli.backbone import Backbone, backbone_network, image_backbone
 from crwn.cli.learned import ClosedForm, HowToLearn, is_table, learned_facts, learned_text, learned_warnings
 from crwn.cli.module import build_module
 from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted, note
@@ -118,6 +119,7 @@ def command(
     ignore: Ignore = None,
     text: AsText = None,
     image_size: ImageSize = None,
+    backbone: Backbone = None,
     module: Module = None,
     as_json: AsJson = False,
 ) -> None:
@@ -127,9 +129,13 @@ def command(
 
     if learned is not None and kind is not Kind.flynet and not (model / "model.json").exists():
         raise ConfigError(f"--size {learned} is for images and --model flynet: give that too, or --hidden instead")
-    given = FileToLearn(data, label=label, ignore=ignore or (), text=text or (), size=image_size)
     wanted = {"model": kind, "hidden": hidden, "size": learned, "weights": weights, "seed": seed, "classes": classes}
-    wanted = {option: value for option, value in wanted.items() if value is not None}
+    wanted = {option: value for option, value in {**wanted, "backbone": backbone}.items() if value is not None}
+    new = not (model / "model.json").exists() and not resume
+    taken = image_backbone(backbone, wanted, image_size) if new and backbone is not None else None
+    given = FileToLearn(
+        data, label=label, ignore=ignore or (), text=text or (), size=None if backbone is not None else image_size
+    )
     custom = build_module(module)
     if custom is not None and wanted:
         raise ConfigError(f"--module makes the network: leave out --{next(iter(wanted))}")
@@ -137,16 +143,18 @@ def command(
     length: dict[str, Any] = {"recipe": recipe.value, "batches": batches, "epochs": epochs}
     closed = ClosedForm(exact, newton, keep_statistics)
     closed.check(batches=batches, epochs=epochs)
-    if not (model / "model.json").exists() and not resume:
+    if new:
         if start not in (None, "nearest"):
             raise ConfigError(f"--start {start}: {model} has no tasks yet to start from")
-        x, y, about = given.rows()
-        _make(model, task, x, y, how.options(x, about), wanted, about, length, custom)
+        x, y, about = given.rows(shape=None if taken is None else (3, taken.size, taken.size))
+        made = custom if taken is None else backbone_network(taken, tuple(x[0].shape), len(set(y)), wanted)
+        _make(model, task, x, y, how.options(x, about), wanted, about, length, made)
     with _open(model, wanted, custom) as learner:
         use_one_thread_if_small(learner.model)
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
         x, y, about = given.rows(learner, task if resume else None)
+        closed = closed.for_model(learner.kind, how, recipe.value, batches=batches, epochs=epochs)
         try:
             options = closed.options(length, how.options(x, about), validation)
             context = learner.learn(task, x, y, resume=resume, replace=replace, start=start, info=about, **options)
@@ -201,6 +209,8 @@ def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None) -> Lea
     record = read_description(folder)
     config = record.get("config")
     made = {**(config if isinstance(config, dict) else {}), "model": str(record.get("kind")).removeprefix("image-")}
+    if "backbone" in made:
+        made |= {"hidden": made.get("units"), "size": None, "weights": None}
     if "filters" in made:
         made["size"] = next((size for size in SIZES if filters_for(size, grid=made["grid"]) == made["filters"]), None)
     for option, value in wanted.items():
@@ -212,7 +222,8 @@ def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None) -> Lea
                     if len(learner.bank)
                     else "it has no tasks yet: delete the folder to make another"
                 )
-            raise ConfigError(f"{folder} was made with --{option} {there}, not {value}: {hint}")
+            how = f"without --{option}" if there is None else f"with --{option} {there}"
+            raise ConfigError(f"{folder} was made {how}, not {value}: {hint}")
     return Learner.load(folder, model=custom)
 
 

@@ -56,6 +56,14 @@ class ClosedForm:
     exact: bool
     newton: int | None
     keep_statistics: bool
+    by_default: bool = False  # chosen for the model, not by the user: then rows are held out as usual
+
+    def for_model(self, kind: str, how: HowToLearn, recipe: str, **length: int | None) -> ClosedForm:
+        """The closed form where the model's features are those of a backbone, and nothing asks for batches."""
+        asked = self.exact or how.regression or how.multilabel or recipe != "best"
+        if kind != "backbone" or asked or any(value is not None for value in length.values()):
+            return self
+        return ClosedForm(True, self.newton, self.keep_statistics, by_default=True)
 
     def check(self, **length: int | None) -> None:
         """Raise ConfigError for options that contradict each other."""
@@ -70,7 +78,7 @@ class ClosedForm:
         """Options of `Learner.learn`: the closed form has cross-validation, and holds rows out only where asked to."""
         if not self.exact:
             return length | data
-        held = {"validation": data["validation"] if validation else None, "refit": False}
+        held = {"validation": data["validation"] if validation or self.by_default else None, "refit": False}
         own = {"method": "exact", "keep_statistics": self.keep_statistics}
         return data | held | own | ({} if self.newton is None else {"newton": self.newton})
 

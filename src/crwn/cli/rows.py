@@ -23,7 +23,12 @@ Ignore = Annotated[
 ]
 AsText = Annotated[
     list[str] | None,
-    typer.Option("--text", metavar="COLUMN", help="Column of numbers to read as text, like postal codes; repeatable."),
+    typer.Option(
+        "--text",
+        metavar="COLUMN",
+        help="Column to read as text: sentences, which are embedded where crwn[text] is installed, or codes made of "
+        "numbers, like postal codes; repeatable.",
+    ),
 ]
 ImageSize = Annotated[
     str | None, typer.Option("--image-size", metavar="N or WxH", help="Resize images to so many pixels.")
@@ -67,12 +72,15 @@ class FileToLearn:
         if size is not None:
             self._resize(size)
 
-    def rows(self, learner: Learner | None = None, task: str | None = None) -> tuple[Any, Any, dict[str, Any]]:
+    def rows(
+        self, learner: Learner | None = None, task: str | None = None, shape: Sequence[int] | None = None
+    ) -> tuple[Any, Any, dict[str, Any]]:
         """Inputs, labels, and facts for the context.
 
         Args:
             learner: the learner of an existing model.
             task: the task of that model that is resumed, by whose facts the rows are encoded.
+            shape: of images for a model that is still to be made; None leaves it to them.
         """
         from crwn.data import ImageFiles, Table, progress_bar
         from crwn.learner.encode import encode_to_learn
@@ -80,7 +88,7 @@ class FileToLearn:
         if not isinstance(self.x, Table | ImageFiles):
             return self.x, self.y, {}
         known: ContextInfo | None = None if learner is None or task is None else learner.context(task).info
-        shape = None if learner is None else learner.input_shape
+        shape = (shape if isinstance(self.x, ImageFiles) else None) if learner is None else learner.input_shape
         with progress_bar() as progress:
             x = replace(self.x, progress=progress) if isinstance(self.x, ImageFiles) else self.x
             if learner is not None and known is None and isinstance(x, ImageFiles) and x.size is None:
@@ -88,15 +96,25 @@ class FileToLearn:
             return encode_to_learn(x, self.y, shape=shape, known=known)
 
     def notes(self) -> list[str]:
-        """What the user should know about the file: columns that look like identifiers."""
+        """What the user should know about the file: columns that look like identifiers, texts that are not embedded."""
         from crwn.data import Table
         from crwn.data.tables import identifiers, learn_encoding
+        from crwn.data.tables.learn import is_prose
+        from crwn.data.tables.text_columns import EmbeddedColumn
 
         if not isinstance(self.x, Table):
             return []
-        return [
+        encoding = learn_encoding(self.x)
+        found = [
             f"column {name!r} looks like an identifier: --ignore {name} leaves it out"
-            for name in identifiers(self.x, learn_encoding(self.x))
+            for name in identifiers(self.x, encoding)
+        ]
+        embedded = {column.name for column in encoding.columns if isinstance(column, EmbeddedColumn)}
+        plain = [name for name in self.x.text if name not in embedded]
+        return found + [
+            f'column {name!r} is encoded by its words alone: pip install "crwn[text]" to have its sentences embedded'
+            for name in plain
+            if is_prose(self.x.column(self.x.find(name)))
         ]
 
     def _resize(self, size: str) -> None:

@@ -26,6 +26,7 @@ GREY = {"1", "L", "LA"}
 CHUNK = 64  # images a thread decodes before it reports
 LONGEST = 64  # pixels that images of different sizes are at most resized to
 LARGEST_FILE = 2**28  # bytes of one image in a zip
+PIXELS = 50_000_000  # of one image of a request
 ORIENTATION = 0x0112  # the EXIF tag
 
 ReadBytes = Callable[[str], bytes]
@@ -73,6 +74,25 @@ class ImageFiles:
 def is_image(name: str) -> bool:
     """Whether a file's ending is that of an image."""
     return PurePosixPath(name).suffix.lower() in SUFFIXES
+
+
+def decode_image(data: bytes, what: str, shape: Sequence[int]) -> Array:
+    """The pixels of one image file as uint8 of this shape, `(H, W)` or `(channels, H, W)`: converted and resized.
+
+    Args:
+        what: the image in messages.
+
+    Raises:
+        DataError: it is no image, is damaged, or has more than `PIXELS` pixels.
+    """
+    try:
+        with Image.open(io.BytesIO(data)) as found:
+            width, height = found.size
+    except (UnidentifiedImageError, Image.DecompressionBombError, OSError, ValueError, SyntaxError) as error:
+        raise DataError(f"{what} cannot be read as an image ({_reason(error)})") from None
+    if width * height > PIXELS:
+        raise DataError(f"{what} has {width} x {height} pixels: at most {PIXELS:,} are read, make it smaller")
+    return _decode(ImageFiles(Path(), (what,)), lambda _: data, shape)[0]
 
 
 def is_hidden(name: str) -> bool:

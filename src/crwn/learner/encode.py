@@ -14,7 +14,16 @@ from crwn.data.dataset import Rows
 from crwn.data.image_set import Array
 from crwn.data.images import ImageFiles
 from crwn.data.inputs import rows_of
-from crwn.data.tables import Table, TableEncoding, is_frame, labels_of, learn_encoding, table_of
+from crwn.data.tables import (
+    Table,
+    TableEncoding,
+    is_frame,
+    is_texts,
+    labels_of,
+    learn_encoding,
+    table_of,
+    table_of_texts,
+)
 from crwn.data.tables.columns import NumberColumn
 from crwn.errors import DataError
 from crwn.learner.ranking import TaskScore
@@ -24,9 +33,11 @@ Rank = Callable[[Array, Sequence[str]], list[TaskScore]]
 
 
 def encodable(x: Any) -> Encodable | None:
-    """The table or images that a caller passed: a frame of pandas, polars or pyarrow, or one of crwn's readers."""
+    """The table or images that a caller passed: a frame of pandas, polars or pyarrow, texts, or a reader of crwn's."""
     if isinstance(x, Table | ImageFiles):
         return x
+    if is_texts(x):
+        return table_of_texts(x)
     return table_of(x) if is_frame(x) else None
 
 

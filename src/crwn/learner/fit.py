@@ -77,7 +77,7 @@ def _named(model: nn.Module, name: str, rows: int | None) -> dict[str, Any]:
         if name == "paper":
             return {"optimizer": "rmsprop", "rate": 0.01}
         return dict(best_recipe(normed=network.normalized))
-    if network.kind == "image-flynet":
+    if network.kind in ("image-flynet", "backbone"):
         return image_recipe()
     return {"optimizer": "adam", "rate": network.suggested_rate, "schedule": "cosine"}
 

@@ -24,6 +24,11 @@ class ModelFacts:
     _outputs_found: int | None = None
 
     @property
+    def kind(self) -> str:
+        """The architecture's name."""
+        return network_of(self.model).kind
+
+    @property
     def outputs(self) -> int:
         """How many classes a task can have at most."""
         classes = network_of(self.model).classes

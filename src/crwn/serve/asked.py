@@ -14,7 +14,7 @@ from starlette.types import Receive, Scope
 from crwn.data.inputs import shaped
 from crwn.errors import DataError
 from crwn.learner.ranking import TaskScore
-from crwn.serve import body
+from crwn.serve import body, photos
 from crwn.serve.body import Array
 from crwn.serve.errors import ServeError, describe_invalid
 from crwn.serve.named_rows import are_named, encode_named
@@ -46,7 +46,7 @@ async def read_question(service: Service, scope: Scope, receive: Receive, kind: 
     """
     limits = service.limits
     headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
-    form = body.content_type(headers, body.JSON, body.NPY, body.RAW)
+    form = body.content_type(headers, body.JSON, body.NPY, body.RAW, *photos.TYPES)
     query = _query(scope["query_string"]) if scope["query_string"] else _NO_QUERY
     data = await body.read_body(receive, headers, limits.body_bytes, limits.body_seconds)
     if form == body.JSON:
@@ -58,6 +58,9 @@ async def read_question(service: Service, scope: Scope, receive: Receive, kind: 
             asked = _asked(array, given)
     elif form == body.NPY:
         asked = _from_query(body.parse_npy(data, limits.body_bytes), query)
+    elif form in photos.TYPES:
+        asked = _from_query(_NO_ROWS, query)
+        asked.x = await photos.photo_row(service, data, asked.task)
     else:
         array, names = body.parse_raw(data, headers)
         asked = _from_query(array, query)

@@ -66,7 +66,7 @@ def test_tasks_of_images_are_learned_kept_and_loaded(tmp_path: Path, method: str
     x, y = coloured(120)
     settings: dict[str, object] = {} if method == "exact" else {"batches": 60}
     with crwn.Learner(
-        BackboneNet(small(), 3, seed=0, units=64, input_shape=(3, 20, 20)), bank=tmp_path / "m"
+        BackboneNet(small(), 3, seed=0, gains=2, input_shape=(3, 20, 20)), bank=tmp_path / "m"
     ) as learner:
         learner.learn("colour", x, y, progress=False, method=method, **settings)  # type: ignore[arg-type]
         learner.learn("again", x[:80], y[:80], progress=False, method=method, **settings)  # type: ignore[arg-type]
@@ -77,17 +77,17 @@ def test_tasks_of_images_are_learned_kept_and_loaded(tmp_path: Path, method: str
         assert mixed.tolist()[0] == learner.predict(fresh[:1], task="colour")[0]
     with pytest.raises(ModelError, match="belongs to a custom module"):
         crwn.Learner.load(tmp_path / "m")
-    same = BackboneNet(small(), 3, seed=0, units=64, input_shape=(3, 20, 20))
+    same = BackboneNet(small(), 3, seed=0, gains=2, input_shape=(3, 20, 20))
     with crwn.Learner.load(tmp_path / "m", model=same) as learner:
         assert np.allclose(learner.predict_proba(fresh, task="colour"), expected, atol=1e-6)
-    other = BackboneNet(small(1), 3, seed=0, units=64, input_shape=(3, 20, 20))
+    other = BackboneNet(small(1), 3, seed=0, gains=2, input_shape=(3, 20, 20))
     with pytest.raises(ModelError, match="was made with model"):
         crwn.Learner.load(tmp_path / "m", model=other)
 
 
 def test_images_of_numbers_go_from_0_to_1() -> None:
     x, y = coloured(120)
-    learner = crwn.Learner(BackboneNet(small(), 3, seed=0, units=64, input_shape=(3, 20, 20)))
+    learner = crwn.Learner(BackboneNet(small(), 3, seed=0, gains=2, input_shape=(3, 20, 20)))
     learner.learn("bytes", x, y, progress=False, method="exact")
     learner.learn("floats", x.astype(np.float32) / 255, y, progress=False, method="exact")
     a = learner.predict_proba(x, task="bytes")

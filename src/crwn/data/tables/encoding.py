@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from crwn.data.image_set import Array
-from crwn.data.tables.columns import Column, NumberColumn, OneHotColumn, read_column
+from crwn.data.tables.columns import Column, NumberColumn
 from crwn.data.tables.table import Table, listed
+from crwn.data.tables.text_columns import OneHotColumn, read_column
 from crwn.errors import DataError
 
 

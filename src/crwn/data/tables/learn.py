@@ -9,28 +9,24 @@ from typing import Any
 import numpy as np
 
 from crwn.data.tables.cells import as_boolean, as_days, as_number, as_text, date_form, is_blank, is_missing
-from crwn.data.tables.columns import (
-    BooleanColumn,
-    Column,
-    DateColumn,
-    HashedColumn,
-    NumberColumn,
-    OneHotColumn,
-    texts,
-)
+from crwn.data.tables.columns import BooleanColumn, Column, DateColumn, NumberColumn
 from crwn.data.tables.encoding import TableEncoding
 from crwn.data.tables.table import Cells, Table, listed
-from crwn.errors import DataError
+from crwn.data.tables.text_columns import EmbeddedColumn, HashedColumn, OneHotColumn, texts
+from crwn.errors import DataError, MissingExtraError
+from crwn.models.backbones.text import text_backbone
 
 CATEGORIES = 32  # a column of text with more different values is hashed
 BUCKETS = 64
+WORDS = 3  # that a cell has at least in a column of sentences, in the median
 
 
 def learn_encoding(table: Table, most: int | None = None) -> TableEncoding:
     """The encoding of a table's columns, by what their cells are.
 
     Numbers and booleans are one input, dates several, text one per value up to `CATEGORIES` values and `BUCKETS`
-    hashed ones beyond. A column with missing cells gets one more input that is 1 where a cell is missing.
+    hashed ones beyond; columns of sentences among those that the table names as text are embedded by a text backbone
+    where its package is installed. A column with missing cells gets one more input that is 1 where a cell is missing.
 
     Args:
         most: inputs of the model; columns of text are hashed into fewer inputs to fit.
@@ -49,7 +45,7 @@ def learn_encoding(table: Table, most: int | None = None) -> TableEncoding:
         columns: tuple[Column, ...] = tuple(NumberColumn(name) for name in names)
     else:
         columns = tuple(
-            _text_column(name, table.column(at)) if name in text else _learn_column(name, table.column(at), table)
+            _named_text(name, table.column(at)) if name in text else _learn_column(name, table.column(at), table)
             for name, at in zip(names, chosen, strict=True)
         )
     found = TableEncoding(columns, table.label, tuple(name for name in table.ignored if name != table.label))
@@ -96,6 +92,28 @@ def _learn_column(name: str, cells: Cells, table: Table) -> Column:
             f"{table.place(row)}, where most cells are numbers: correct it, or read the column as text (--text {name})"
         )
     return _text_column(name, cells)
+
+
+def _named_text(name: str, cells: Cells) -> Column:
+    """A column that the user calls text: embedded where it has sentences and the text backbone is installed."""
+    if not is_prose(cells):
+        return _text_column(name, cells)
+    try:
+        backbone = text_backbone(EmbeddedColumn.backbone)
+    except MissingExtraError:
+        return _text_column(name, cells)
+    flag = any(is_blank(cell) for cell in cells)
+    return EmbeddedColumn(name, flag, backbone.name, backbone.weights, backbone.features)
+
+
+def is_prose(cells: Cells) -> bool:
+    """Whether half of the cells or more have several words.
+
+    >>> is_prose(["call me now please", "SW1A 1AA", "see you at nine"]), is_prose(["8001", "SW1A 1AA"])
+    (True, False)
+    """
+    present = [as_text(cell) for cell in cells if not is_blank(cell)]
+    return bool(present) and float(np.median([len(text.split()) for text in present])) >= WORDS
 
 
 def _text_column(name: str, cells: Cells) -> Column:

@@ -122,3 +122,19 @@ def table_of_objects(rows: Sequence[Mapping[str, Any]], source: str = "rows") ->
     """
     names = list(dict.fromkeys(str(name) for row in rows for name in row))
     return table_of_columns(source, names, [[row.get(name) for row in rows] for name in names])
+
+
+def is_texts(x: Any) -> bool:
+    """Whether rows are texts: a list or an array of strings."""
+    if isinstance(x, np.ndarray):
+        return x.ndim == 1 and (x.dtype.kind == "U" or (x.dtype == object and len(x) > 0 and isinstance(x[0], str)))
+    return isinstance(x, list | tuple) and len(x) > 0 and all(isinstance(text, str) for text in x)
+
+
+def table_of_texts(texts: Sequence[str]) -> Table:
+    """A table of one column, `text`.
+
+    >>> table_of_texts(["good morning", "good night"]).names
+    ('text',)
+    """
+    return replace(table_of_columns("texts", ["text"], [[str(text) for text in texts]]), text=("text",))

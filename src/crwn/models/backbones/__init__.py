@@ -2,11 +2,12 @@
 
 `load_backbone("efficientnet-lite0")` makes one whose weights are inside an installed package, `ImageBackbone(module)`
 makes one of any `nn.Module`. Both are called with images and return features `[..., features]`; they have a
-`fingerprint` of all that determines the features, and no parameters.
+`fingerprint` of all that determines the features, and no parameters. `text_backbone("wordllama")` is called with texts.
 """
 
 from crwn.models.backbones.image import ImageBackbone
 from crwn.models.backbones.names import load_backbone, register_backbone
 from crwn.models.backbones.network import BackboneNet
+from crwn.models.backbones.text import TextBackbone, text_backbone
 
-__all__ = ["BackboneNet", "ImageBackbone", "load_backbone", "register_backbone"]
+__all__ = ["BackboneNet", "ImageBackbone", "TextBackbone", "load_backbone", "register_backbone", "text_backbone"]

@@ -1,4 +1,4 @@
-"""The head on a backbone's features: frozen random units, and a decoder that the context modulates."""
+"""The head on a backbone's features: several gains for every feature, or frozen random units, and a decoder."""
 
 from __future__ import annotations
 
@@ -12,20 +12,27 @@ from crwn.models.encoded import DecodedNetwork
 
 
 class Expansion(nn.Module):
-    """`relu(W f / |f|)` with a frozen Gaussian W: more units than features, so that a context can weigh combinations.
+    """What the decoder takes of features f: themselves several times, or frozen random units of them.
 
-    Features are divided by their root mean square, which images of low contrast have a smaller one of.
+    Features are divided by their root mean square first, which images of low contrast have a smaller one of. With
+    `units` they become `relu(W f)` with a frozen Gaussian W, otherwise `gains` copies of f.
+
+    Args:
+        gains: gains v that a task learns for every feature. With one less than it has classes, a task can learn any
+            linear classifier of the features; two classes need only one.
+        units: frozen random units; 0 for none.
     """
 
-    def __init__(self, features: int, units: int, *, seed: int) -> None:
+    def __init__(self, features: int, *, gains: int = 1, units: int = 0, seed: int) -> None:
         super().__init__()
-        self.units = units
+        self.gains, self.units = gains, units
+        self.out_features = units or gains * features
         self.frozen = Gaussian(features, units, seed=seed, name="expansion") if units else None
 
     def forward(self, features: Tensor) -> Tensor:
         scaled = features * torch.rsqrt(features.square().mean(dim=-1, keepdim=True) + 1e-6)
         if self.frozen is None:
-            return scaled
+            return torch.cat([scaled] * self.gains, dim=-1)
         return F.relu(self.frozen(scaled))
 
 
@@ -42,7 +49,12 @@ class FeatureHead(DecodedNetwork):
         self.classes = decoder.frozen.out_features
         self.input_shape = (features,)
         self.suggested_rate = suggested_rate
-        self.config = {"features": features, "units": expansion.units, "classes": self.classes}
+        self.config = {
+            "features": features,
+            "gains": expansion.gains,
+            "units": expansion.units,
+            "classes": self.classes,
+        }
 
     def encode(self, x: Tensor) -> Tensor:
         out: Tensor = self.expansion(x)

@@ -63,7 +63,8 @@ class ImageBackbone(nn.Module):
         self.mean, self.std = _channels("mean", mean), _channels("std", std)
         if min(self.std) <= 0:
             raise ConfigError(f"std must be above 0, got {self.std}")
-        self.module = frozen_copy(module)
+        # Convolutions of small images are nearly twice as fast with channels innermost.
+        self.module = frozen_copy(module).to(memory_format=torch.channels_last)
         self.weights = weights or weights_checksum(dict(module.state_dict()))
         self.features = self._count()
         settings = [self.weights, self.size, self.mean, self.std]

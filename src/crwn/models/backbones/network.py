@@ -15,23 +15,23 @@ from crwn.models.backbones.image import ImageBackbone
 from crwn.models.backbones.names import load_backbone
 from crwn.models.encoded import EncodedNetwork
 
-UNITS = 5120
-
 
 class BackboneNet(EncodedNetwork):
-    """`f = backbone(x)`, `h = relu(W f / |f|)`, `logits = R (alpha * v ⊙ h)`: a task learns v and alpha.
+    """`f = backbone(x)`, `h = f / |f|` once or several times, `logits = R (alpha * v ⊙ h)`: a task learns v and alpha.
 
     The backbone's weights are stored nowhere: a model folder has its name and the checksum of its weights, and refuses
-    other weights. W and R come from the seed.
+    other weights. R comes from the seed.
 
     Args:
         backbone: a name that `load_backbone` knows, or an `ImageBackbone`.
         classes: outputs.
-        seed: determines W, R and the context every task starts from.
+        seed: determines R and the context every task starts from.
         input_shape: `(channels, height, width)` of the images, 1 or 3 channels; the backbone resizes them. By default
             three channels of the backbone's own size.
         size: height and width that the backbone computes with; 96 by default. Only with a name.
-        units: frozen random units h; 0 modulates the features themselves.
+        gains: how many gains v a task learns for every feature: with one less than its classes, a task can learn any
+            linear classifier of the features.
+        units: take so many frozen random units `relu(W f / |f|)` for h instead; 0 for none.
         mirror: a task learns every training image and its mirror image.
         weights: the checksum that the backbone's weights must have.
         modulation, start, start_scale: as for NeuroModNet.
@@ -54,7 +54,8 @@ class BackboneNet(EncodedNetwork):
         seed: int,
         input_shape: Sequence[int] | None = None,
         size: int | None = None,
-        units: int = UNITS,
+        gains: int = 1,
+        units: int = 0,
         mirror: bool = True,
         weights: str | None = None,
         modulation: str = "both",
@@ -79,12 +80,15 @@ class BackboneNet(EncodedNetwork):
         channels = self.input_shape[0]
         self.byte_scaling = found.scaling(channels, 255.0)
         self.float_scaling = found.scaling(channels, 1.0)
+        if gains < 1 or units < 0 or (gains > 1 and units):
+            raise ConfigError(f"gains must be at least 1, and 1 with units, got gains {gains} and units {units}")
         self.config = {
             "backbone": found.name,
             "classes": self.classes,
             "seed": index(seed),
             "input_shape": list(self.input_shape),
             "size": found.size,
+            "gains": index(gains),
             "units": index(units),
             "mirror": self.mirror,
             "weights": found.weights,
@@ -92,9 +96,9 @@ class BackboneNet(EncodedNetwork):
             "start": start,
             "start_scale": float(start_scale),
         }
-        self.expansion = Expansion(found.features, index(units), seed=index(seed))
+        self.expansion = Expansion(found.features, gains=index(gains), units=index(units), seed=index(seed))
         self.decoder = ModulatedLinear(
-            index(units) or found.features,
+            self.expansion.out_features,
             self.classes,
             seed=index(seed),
             name="decoder",

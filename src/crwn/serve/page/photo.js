@@ -8,7 +8,7 @@ export function photoShape(shape) {
 
 // A photo, resized to the model's images and shown on the canvas, as bytes: channel after channel, row by row.
 export async function photoRow(canvas, file, { channels, height, width }) {
-  const picture = await createImageBitmap(file);
+  const picture = await createImageBitmap(file).catch(() => { throw new Error(`${file.name} is no image that this browser can read.`); });
   canvas.width = width;
   canvas.height = height;
   const brush = canvas.getContext("2d", { willReadFrequently: true });

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope
 
 from crwn.learner.answers import answer, row_probabilities
 from crwn.learner.ranking import TaskScore, none_fits
-from crwn.serve import body
+from crwn.serve import body, photos
 from crwn.serve.asked import Asked, read_question
 from crwn.serve.batcher import Outputs
 from crwn.serve.errors import documented
@@ -35,7 +35,7 @@ _PREDICT_EXAMPLES = {
     "inferred": {"value": {"rows": [[0.0, 0.5, 1.0, 0.2]], "probabilities": True}},
     "by column name": {"value": {"rows": [{"age": 31, "city": "Bern", "visit": "2024-05-01"}], "task": "north"}},
 }
-_ARRAYS = {body.NPY: BINARY, body.RAW: BINARY}
+_ARRAYS = {body.NPY: BINARY, body.RAW: BINARY, **dict.fromkeys(photos.TYPES, BINARY)}
 _Candidates = Annotated[
     list[str] | None, Query(description="with an array as the body: try only these tasks", max_length=1000)
 ]
@@ -57,8 +57,9 @@ async def predict(
 ) -> Response:
     """Predict labels of rows: all of one task, one task per row, or of the task inferred for them as a group.
 
-    The body is JSON, a `.npy` array, or raw numbers whose headers describe them: `X-Shape: 256,784`, `X-Dtype: float32`
-    or `uint8`, and `X-Tasks-Bytes: N` where the first N bytes are a JSON list of task names, one for each row.
+    The body is JSON, a `.npy` array, an image file, or raw numbers whose headers describe them: `X-Shape: 256,784`,
+    `X-Dtype: float32` or `uint8`, and `X-Tasks-Bytes: N` where the first N bytes are a JSON list of task names, one for
+    each row. An image is resized to what the model takes; with several tasks it is predicted with each of them.
     """
     found = await answer_predict(service_of(request), request.scope, request.receive)
     return Response(found, media_type="application/json")

@@ -1,0 +1,181 @@
+"""`crwn bench adapters`: contexts on a backbone against linear heads and PEFT's adapters, on the same tasks."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import mean
+
+import torch
+from torch import Tensor, nn
+
+from crwn.bench import adapter_peers as peers
+from crwn.bench.adapter_ways import EPOCHS, Features, Outcome, context_way, on_every_task, probe_way, ridge_way
+from crwn.bench.convolution import random_images
+from crwn.bench.measure import Figure, Message, Side, alternately, middle, ratio
+from crwn.bench.mixed import chosen_tasks, make_stack, mixed
+from crwn.data.dataset import Rows
+from crwn.data.standardize import Standardize
+from crwn.models import BackboneNet, ImageBackbone, load_backbone
+from crwn.scenarios import Scenario, make_scenario
+from crwn.scenarios.split import split
+from crwn.training.features import encoded
+
+
+@dataclass(frozen=True)
+class Sizes:
+    tasks: int
+    peer_tasks: int  # that PEFT's adapters learn, whose gradients pass through a layer of the backbone
+    epochs: int
+    rows: int  # of a mixed batch
+    resident: Sequence[int]
+    rounds: int
+
+
+FULL = Sizes(20, 5, EPOCHS, 256, (10, 1_000, 10_000), 5)
+QUICK = Sizes(2, 2, 1, 6, (3, 10), 2)
+GAINS = (1, 4)
+
+
+def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
+    """All figures of `adapters`: accuracies on Split-CIFAR100, and rows a second of mixed batches."""
+    sizes = QUICK if quick else FULL
+    backbone = _small_backbone() if quick else load_backbone("efficientnet-lite0")
+    scenario = split(random_images(16, 40, seed=seed), 2, seed=seed) if quick else make_scenario("split-cifar100")
+    figures = list(_accuracies(sizes, backbone, scenario[: sizes.tasks], seed=seed, progress=progress, note=note))
+    return figures + list(_speeds(sizes, backbone, seed=seed, progress=progress, note=note))
+
+
+def _accuracies(
+    sizes: Sizes, backbone: ImageBackbone, scenario: Scenario, *, seed: int, progress: Message, note: Message
+) -> Iterable[Figure]:
+    progress(f"adapters: features of {len(scenario)} tasks")
+    tasks = list(_features(backbone, scenario))
+    facts = {"tasks": len(tasks), "backbone": backbone.name, "size": backbone.size}
+    ways: dict[str, Callable[[Features], tuple[Tensor, int]]] = {
+        **{f"context_{gains}": context_way(backbone, gains, seed=seed) for gains in GAINS},
+        "ridge": ridge_way,
+        "probe": probe_way(seed=seed),
+    }
+    for name, way in ways.items():
+        progress(f"adapters: learning {len(tasks)} tasks with {name}")
+        yield _accuracy(name, on_every_task(tasks, way), sizes, facts)
+    if not peers.has_peft(note):
+        return
+    progress(f"adapters: feature maps of {sizes.peer_tasks} tasks")
+    maps = list(_maps(backbone, scenario[: sizes.peer_tasks]))
+    for kind in peers.KINDS:
+        progress(f"adapters: learning {len(maps)} tasks with PEFT's {kind}")
+        way = peers.peft_way(kind, peers.last_convolution(backbone.module), seed=seed, epochs=sizes.epochs)
+        yield _accuracy(f"peft_{kind}", on_every_task(maps, way), sizes, facts | {"tasks": len(maps)})
+
+
+def _accuracy(name: str, outcome: Outcome, sizes: Sizes, facts: dict[str, object]) -> Figure:
+    found = outcome.accuracies
+    own = {
+        "params_per_task": outcome.params,
+        "bytes_per_task": 4 * outcome.params,
+        "seconds_per_task": mean(outcome.seconds),
+        "accuracy_of_the_first": mean(found[: sizes.peer_tasks]),
+        "first": sizes.peer_tasks,
+    }
+    what = f"mean accuracy in percent on {len(found)} tasks of Split-CIFAR100 with {outcome.params:,} parameters a task"
+    return Figure(f"adapters.accuracy_{name}", mean(found), (min(found), max(found)), what, {**facts, **own})
+
+
+def _rows(backbone: ImageBackbone, rows: Rows) -> Rows:
+    """The raw images of a scenario's rows, standardized as the backbone takes them."""
+    return Rows(rows.x, rows.y, rows.index, Standardize(backbone.scaling(3, 255.0)))
+
+
+def _features(backbone: ImageBackbone, scenario: Scenario) -> Iterable[Features]:
+    model = BackboneNet(backbone, 2, seed=0, input_shape=scenario.input_shape, mirror=False)
+    for task in scenario:
+        train, test = (encoded(model, _rows(backbone, part))[1] for part in (task.train, task.test))
+        every = slice(None)
+        yield Features(
+            task.name, train.inputs(every), train.labels(every), test.inputs(every), test.labels(every),
+            len(task.classes),
+        )  # fmt: skip
+
+
+@torch.no_grad()
+def _maps(backbone: ImageBackbone, scenario: Scenario) -> Iterable[Features]:
+    """The tasks as feature maps before the last layer of the backbone."""
+    front = peers.front(backbone.module)
+
+    def computed(rows: Rows) -> Tensor:
+        parts = [peers.as_maps(front(backbone.resized(some))) for some in _rows(backbone, rows).batches(32)]
+        return torch.cat(parts)
+
+    for task in scenario:
+        labels = [part.labels(slice(None)) for part in (task.train, task.test)]
+        yield Features(task.name, computed(task.train), labels[0], computed(task.test), labels[1], len(task.classes))
+
+
+def _speeds(sizes: Sizes, backbone: ImageBackbone, *, seed: int, progress: Message, note: Message) -> Iterable[Figure]:
+    model = BackboneNet(backbone, 5, seed=seed, gains=max(GAINS), mirror=False)
+    dice = torch.Generator().manual_seed(seed)
+    x = torch.randn(sizes.rows, 3, backbone.size, backbone.size, generator=dice)
+    most = max(sizes.resident)
+    progress(f"adapters: making {most:,} contexts")
+    stack = make_stack(model, most, seed=seed)
+    linear = nn.Linear(backbone.features, 5)
+    sides: dict[str, Side] = {"plain": _timed(lambda: linear(backbone(x)))}
+    for count in sizes.resident:
+        names = chosen_tasks(stack, count, sizes.rows, seed=seed)
+        sides[f"mixed {count}"] = _timed(partial(mixed, model, stack, names, x))
+    with torch.no_grad():
+        features, maps = backbone(x), peers.as_maps(peers.front(backbone.module)(x))
+    names = chosen_tasks(stack, most, sizes.rows, seed=seed)
+    sides["head"] = _timed(partial(mixed, model.head, stack, names, features))
+    known = peers.has_peft(note)
+    if known:
+        progress(f"adapters: making {sizes.rows} adapters of PEFT's for every row of a batch")
+        few = {"classes": 5, "adapters": sizes.rows}
+        for name, side in peers.mixed_sides(backbone.module, x, front_too=True, **few).items():
+            sides[f"peft {name}"] = _timed(side)
+        for name, side in peers.mixed_sides(backbone.module, maps, front_too=False, **few).items():
+            sides[f"peft head {name}"] = _timed(side)
+    progress(f"adapters: measuring {', '.join(sides)}")
+    with torch.no_grad():
+        taken = alternately(sides, sizes.rounds)
+    return list(_ratios(sizes, taken, known=known))
+
+
+def _ratios(sizes: Sizes, taken: dict[str, list[float]], *, known: bool) -> Iterable[Figure]:
+    most = max(sizes.resident)
+    speed = {name: sizes.rows / middle(seconds) for name, seconds in taken.items()}
+    for count in sizes.resident:
+        facts = {"rows": sizes.rows, "resident": count, "rows_a_second": speed[f"mixed {count}"]}
+        what = f"rows a second, every row with its own of {count:,} resident tasks, over the plain backbone"
+        some = taken[f"mixed {count}"]
+        yield ratio(f"adapters.mixed_vs_plain_{count}", what, slower=taken["plain"], faster=some, facts=facts)
+    for kind in peers.KINDS if known else ():
+        how = "mixed by adapter_names" if kind == "lora" else "switched for every row"
+        for part, ours, theirs in (
+            ("mixed", f"mixed {most}", f"peft {kind}"), ("head", "head", f"peft head {kind}")
+        ):  # fmt: skip
+            where = "the whole network" if part == "mixed" else "what follows the features or maps alone"
+            facts = {"rows_a_second": speed[ours], "rows_a_second_theirs": speed[theirs], "adapters": sizes.rows}
+            what = f"rows a second of {where} with {most:,} resident tasks over PEFT's {kind}, {how}"
+            yield ratio(f"adapters.{part}_vs_{kind}", what, slower=taken[theirs], faster=taken[ours], facts=facts)
+
+
+def _timed(side: Callable[[], Tensor]) -> Side:
+    def run() -> None:
+        side()
+
+    return run
+
+
+def _small_backbone() -> ImageBackbone:
+    torch.manual_seed(0)
+    parts = OrderedDict(
+        stem=nn.Sequential(nn.Conv2d(3, 8, 3, stride=4), nn.ReLU6()),
+        head=nn.Sequential(nn.Conv2d(8, 16, 1), nn.ReLU6()),
+        pool=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+    return ImageBackbone(nn.Sequential(parts), name="small", size=16)

@@ -1,0 +1,67 @@
+"""`--backbone` of `crwn learn`: a new model on the features of a pretrained network."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from crwn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from crwn.models import BackboneNet, ImageBackbone
+
+Backbone = Annotated[
+    str | None,
+    typer.Option(
+        "--backbone",
+        metavar="NAME",
+        help="Pretrained network whose features a new model takes: efficientnet-lite0, for images; --image-size sets "
+        "the pixels it computes with, 96 by default.",
+    ),
+]
+NOT_WITH_IT = ("model", "weights", "size")
+
+
+def image_backbone(name: str, wanted: Mapping[str, Any], image_size: str | None) -> ImageBackbone:
+    """The backbone that a new model is made with.
+
+    Raises:
+        ConfigError: options that do not go with a backbone, a size that is no number, or an unknown name.
+        MissingExtraError: its packages are not installed.
+    """
+    from crwn.models import load_backbone
+
+    for option in NOT_WITH_IT:
+        if option in wanted:
+            raise ConfigError(f"--{option} is for networks without a backbone: leave it out with --backbone {name}")
+    if image_size is None:
+        return load_backbone(name)
+    if not image_size.isdecimal():
+        raise ConfigError(f"--image-size {image_size}: a backbone takes square images, give pixels like 96")
+    return load_backbone(name, size=int(image_size))
+
+
+def backbone_network(
+    backbone: ImageBackbone, shape: tuple[int, ...], found: int, wanted: Mapping[str, Any]
+) -> BackboneNet:
+    """A network for images of this shape on a backbone.
+
+    Args:
+        shape: `(height, width)` or `(channels, height, width)`; `(height, width, channels)` too.
+        found: the classes of the data.
+    """
+    from crwn.models import BackboneNet
+
+    if len(shape) == 3 and shape[0] not in (1, 3) and shape[2] in (1, 3):
+        shape = (shape[2], *shape[:2])
+    if len(shape) not in (2, 3):
+        raise ConfigError(
+            f"--backbone {backbone.name} takes images, the data has rows of shape {shape}: leave it out, or give images"
+        )
+    # As many gains as a linear classifier of these classes needs; more than four hardly help, and cost time to learn.
+    head: dict[str, int] = {"units": wanted["hidden"]} if "hidden" in wanted else {"gains": min(4, max(1, found - 1))}
+    classes, seed = wanted.get("classes", max(10, found)), wanted.get("seed", 0)
+    shape = shape if len(shape) == 3 else (1, *shape)
+    return BackboneNet(backbone.name, classes, seed=seed, size=backbone.size, input_shape=shape, **head)
