@@ -74,7 +74,8 @@ def ridge_way(task: Features) -> tuple[Tensor, int]:
     def fitted(rows: Tensor, wanted: Tensor, ridge: float) -> Tensor:
         gram = rows.T @ rows
         gram.diagonal().add_(ridge * float(gram.diagonal().mean()))
-        return torch.linalg.solve(gram, rows.T @ wanted)
+        found: Tensor = torch.linalg.solve(gram, rows.T @ wanted)
+        return found
 
     def held_out(ridge: float) -> float:
         logits = x[held] @ fitted(x[~held], targets[~held], ridge)
@@ -111,7 +112,8 @@ def trained(model: nn.Module, task: Features, *, seed: int, epochs: int = EPOCHS
     dice = torch.Generator().manual_seed(seed)
     model.train()
     for _ in range(epochs):
-        for at in torch.randperm(len(task.x), generator=dice).split(BATCH):
+        order = torch.randperm(len(task.x), generator=dice)
+        for at in torch.split(order, BATCH):
             loss = F.cross_entropy(model(task.x[at]), task.y[at])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -119,4 +121,4 @@ def trained(model: nn.Module, task: Features, *, seed: int, epochs: int = EPOCHS
             schedule.step()
     model.eval()
     with torch.no_grad():
-        return torch.cat([model(some) for some in task.x_test.split(256)])
+        return torch.cat([model(some) for some in torch.split(task.x_test, 256)])

@@ -173,7 +173,7 @@ def _timed(side: Callable[[], Tensor]) -> Side:
 
 def _small_backbone() -> ImageBackbone:
     torch.manual_seed(0)
-    parts = OrderedDict(
+    parts: OrderedDict[str, nn.Module] = OrderedDict(
         stem=nn.Sequential(nn.Conv2d(3, 8, 3, stride=4), nn.ReLU6()),
         head=nn.Sequential(nn.Conv2d(8, 16, 1), nn.ReLU6()),
         pool=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten()),

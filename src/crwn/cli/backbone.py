@@ -61,7 +61,7 @@ def backbone_network(
             f"--backbone {backbone.name} takes images, the data has rows of shape {shape}: leave it out, or give images"
         )
     # As many gains as a linear classifier of these classes needs; more than four hardly help, and cost time to learn.
-    head: dict[str, int] = {"units": wanted["hidden"]} if "hidden" in wanted else {"gains": min(4, max(1, found - 1))}
+    head: dict[str, Any] = {"units": wanted["hidden"]} if "hidden" in wanted else {"gains": min(4, max(1, found - 1))}
     classes, seed = wanted.get("classes", max(10, found)), wanted.get("seed", 0)
     shape = shape if len(shape) == 3 else (1, *shape)
     return BackboneNet(backbone.name, classes, seed=seed, size=backbone.size, input_shape=shape, **head)

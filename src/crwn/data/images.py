@@ -92,7 +92,8 @@ def decode_image(data: bytes, what: str, shape: Sequence[int]) -> Array:
         raise DataError(f"{what} cannot be read as an image ({_reason(error)})") from None
     if width * height > PIXELS:
         raise DataError(f"{what} has {width} x {height} pixels: at most {PIXELS:,} are read, make it smaller")
-    return _decode(ImageFiles(Path(), (what,)), lambda _: data, shape)[0]
+    pixels: Array = _decode(ImageFiles(Path(), (what,)), lambda _: data, shape)[0]
+    return pixels
 
 
 def is_hidden(name: str) -> bool:

@@ -12,8 +12,11 @@ from torch import Tensor, nn
 from crwn.errors import ModelError
 
 
-def frozen_copy(module: nn.Module) -> nn.Module:
+def frozen_copy(module: nn.Module, *, memory_format: torch.memory_format = torch.contiguous_format) -> nn.Module:
     """A copy in evaluation mode that has no parameters: all of its tensors are buffers outside its state dict.
+
+    Args:
+        memory_format: of tensors with four dimensions, the weights of convolutions.
 
     Raises:
         ModelError: the module cannot be copied.
@@ -26,7 +29,10 @@ def frozen_copy(module: nn.Module) -> nn.Module:
     for part in work.modules():
         for name, parameter in list(part.named_parameters(recurse=False)):
             delattr(part, name)
-            part.register_buffer(name, kept.setdefault(id(parameter), parameter.detach()), persistent=False)
+            value = parameter.detach()
+            if value.ndim == 4:
+                value = value.contiguous(memory_format=memory_format)
+            part.register_buffer(name, kept.setdefault(id(parameter), value), persistent=False)
         part._non_persistent_buffers_set.update(part._buffers)
     return work
 

@@ -64,7 +64,7 @@ class ImageBackbone(nn.Module):
         if min(self.std) <= 0:
             raise ConfigError(f"std must be above 0, got {self.std}")
         # Convolutions of small images are nearly twice as fast with channels innermost.
-        self.module = frozen_copy(module).to(memory_format=torch.channels_last)
+        self.module = frozen_copy(module, memory_format=torch.channels_last)
         self.weights = weights or weights_checksum(dict(module.state_dict()))
         self.features = self._count()
         settings = [self.weights, self.size, self.mean, self.std]
