@@ -56,7 +56,7 @@ def coloured() -> Iterator[Running]:
 @pytest.mark.parametrize(("form", "kind"), [("PNG", "image/png"), ("JPEG", "image/jpeg")])
 def test_an_image_file_is_a_row(coloured: Running, form: str, kind: str) -> None:
     body = photo(2, seed=3, form=form)
-    with httpx.Client(base_url=coloured.address) as http:
+    with httpx.Client(base_url=coloured.address, timeout=120) as http:
         one = http.post("/v1/predict?task=colour", content=body, headers={"content-type": kind}).json()
         assert one["labels"] == ["blue"]
         both = http.post("/v1/predict?task=colour&task=warm", content=body, headers={"content-type": kind}).json()
@@ -66,7 +66,7 @@ def test_an_image_file_is_a_row(coloured: Running, form: str, kind: str) -> None
 
 
 def test_what_is_no_photo_is_refused(coloured: Running) -> None:
-    with httpx.Client(base_url=coloured.address) as http:
+    with httpx.Client(base_url=coloured.address, timeout=120) as http:
         for body in (b"no photo", photo(0, seed=1)[:60]):
             found = http.post("/v1/predict?task=colour", content=body, headers={"content-type": "image/png"})
             assert refusal(found)[0] == 422
@@ -81,7 +81,7 @@ def test_what_is_no_photo_is_refused(coloured: Running) -> None:
 def test_a_model_without_images_refuses_photos() -> None:
     learner = Learner(NeuroModNet(4, (16,), 2, seed=0))
     learner.learn("t", np.random.default_rng(0).normal(size=(20, 4)), [0, 1] * 10, batches=5, progress=False)
-    with running(learner) as served, httpx.Client(base_url=served.address) as http:
+    with running(learner) as served, httpx.Client(base_url=served.address, timeout=120) as http:
         found = http.post("/v1/predict", content=photo(0, seed=1), headers={"content-type": "image/png"})
         assert refusal(found)[0] == 422
         assert "no task that was learned from images" in found.json()["error"]["message"]
@@ -92,6 +92,7 @@ def test_a_photo_dropped_on_the_page(coloured: Running, browser: Browser, tmp_pa
     file = tmp_path / "blue.png"
     file.write_bytes(photo(2, seed=8))
     page = browser.new_page()
+    page.set_default_timeout(120_000)
     page.goto(coloured.address)
     page.wait_for_selector("body[data-ready=yes]")
     expect(page.locator("#playground-hint")).to_contain_text("Drop a photo")
@@ -115,6 +116,7 @@ def test_a_text_pasted_on_the_page(browser: Browser) -> None:
     assert learner.predict(["an account statement with the amount you owe"], task="kind").tolist() == ["bill"]
     with running(learner) as served:
         page = browser.new_page()
+    page.set_default_timeout(120_000)
         page.goto(served.address)
         page.wait_for_selector("body[data-ready=yes]")
         page.fill("#text", "we had dinner and watched a film")
