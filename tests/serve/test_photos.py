@@ -1,4 +1,4 @@
-"""Photos and texts over HTTP and on the page: image files as bodies, a dropped photo, a pasted text."""
+"""Photos over HTTP and on the page: image files as bodies, a dropped photo."""
 
 from __future__ import annotations
 
@@ -16,16 +16,12 @@ from playwright.sync_api import expect
 from torch import nn
 
 from crwn import BackboneNet, ImageBackbone
-from crwn.data.tables import table_of_texts
 from crwn.learner import Learner
 from crwn.models import NeuroModNet
 from serving import Running, refusal, running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-BILLS = ["please pay the invoice {}", "your payment {} is overdue", "the bill number {} is attached"]
-CHATS = ["see you at lunch at {}", "the kids play football on {}", "my cat slept for {} hours"]
 
 
 def photo(channel: int, *, seed: int, size: tuple[int, int] = (37, 51), form: str = "PNG") -> bytes:
@@ -105,20 +101,3 @@ def test_a_photo_dropped_on_the_page(coloured: Running, browser: Browser, tmp_pa
     page.set_input_files("#row-file", wrong)
     expect(page.locator("#verdict")).to_contain_text("is no image")
     page.close()
-
-
-@pytest.mark.slow
-def test_a_text_pasted_on_the_page(browser: Browser) -> None:
-    texts = [text.format(n) for n in range(15) for text in (*BILLS, *CHATS)]
-    labels = ["bill"] * 3 + ["chat"] * 3
-    learner = Learner(NeuroModNet(256, (128,), 2, seed=0))
-    learner.learn("kind", table_of_texts(texts), labels * 15, batches=60, progress=False)
-    assert learner.predict(["an account statement with the amount you owe"], task="kind").tolist() == ["bill"]
-    with running(learner) as served:
-        page = browser.new_page()
-    page.set_default_timeout(120_000)
-        page.goto(served.address)
-        page.wait_for_selector("body[data-ready=yes]")
-        page.fill("#text", "we had dinner and watched a film")
-        expect(page.locator("#verdict")).to_contain_text("chat")
-        page.close()
