@@ -30,7 +30,7 @@ TITLES = {
 }
 WORDS = {
     "adapters": (
-        "Accuracies are percentages on Split-CIFAR100 with features of EfficientNet-Lite0 at 96 pixels, the same for all; "
+        "Accuracies are percentages on Split-CIFAR100 with features of EfficientNet-Lite0 at 96 pixels; "
         "PEFT's adapters are on the last layer of the backbone, with a linear classifier for every task."
     ),
     "training": (
