@@ -1,13 +1,16 @@
-"""Helpers of all rooms: cores, memory, checked settings, files written whole, objects closed by `with`."""
+"""Helpers of all rooms: cores, memory, settings, whole files, objects closed by `with`, how progress is shown."""
 
 from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Self, TypeVar
+from typing import Any, BinaryIO, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -119,3 +122,30 @@ QUIET = "CRWN_QUIET"  # environment variable that `crwn --quiet` sets, for the p
 def is_quiet() -> bool:
     """Whether progress and notes are switched off."""
     return os.environ.get(QUIET, "") not in ("", "0")
+
+
+LINE_EVERY = 10.0  # seconds between two lines of progress, so that a log file stays short
+
+
+def display() -> Literal["bars", "lines", "none"]:
+    """How progress is shown: bars need a terminal, or a notebook with ipywidgets."""
+    if is_quiet():
+        return "none"
+    if sys.stderr.isatty():
+        return "bars"
+    from rich.console import Console
+
+    return "bars" if Console(stderr=True).is_jupyter and find_spec("ipywidgets") is not None else "lines"
+
+
+class Lines:
+    """Prints progress as whole lines on stderr, one in ten seconds: a bar cannot be redrawn in a log file."""
+
+    def __init__(self) -> None:
+        self.last = time.monotonic()
+
+    def show(self, text: Callable[[], str]) -> None:
+        """Print a line, made by `text`, where one is due."""
+        if time.monotonic() - self.last >= LINE_EVERY:
+            self.last = time.monotonic()
+            print(text(), file=sys.stderr, flush=True)

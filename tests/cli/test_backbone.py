@@ -57,7 +57,7 @@ def test_a_text_column_is_learned_and_predicted(crwn: Crwn, tmp_path: Path) -> N
     model = tmp_path / "mail.crwn"
     crwn("learn", model, "kind", data, "--text", "body", "--batches", "60")
     new = tmp_path / "new.csv"
-    new.write_text("body\nan account statement with the amount you owe\nwe had dinner and watched a film\n")
+    new.write_text("body\nthe invoice and the overdue payment\nlunch with the kids and the cat\n")
     assert crwn("predict", model, new, "--json")["predictions"] == ["bill", "chat"]
 
 

@@ -3,7 +3,10 @@ import pytest
 from crwn.data import progress_bar
 
 
-def test_the_bar_is_on_stderr_and_names_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_bar_is_on_stderr_and_names_what_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crwn.data.progress.display", lambda: "bars")  # as on a terminal
     with progress_bar() as progress:
         for done in (10, 50, 100):
             progress("reading", done, 100)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from crwn import Recipe, Rows
-from crwn.data.progress import display
+from crwn._utils import display
 from crwn.learner.progress import progress_bar
 from crwn.training import Step
 from crwn.training.task import PreparedTask
@@ -53,7 +53,7 @@ def test_it_is_drawn_on_a_terminal_where_it_is_asked_for(
 
 
 def test_log_files_get_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("crwn.data.progress.EVERY", 0.0)
+    monkeypatch.setattr("crwn._utils.LINE_EVERY", 0.0)
     learn(shown=True)
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "features of images: 5 of 10 images"
@@ -67,5 +67,5 @@ def test_log_files_get_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
 def test_notebooks_get_bars_where_widgets_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
     for found, how in ((object(), "bars"), (None, "lines")):
-        monkeypatch.setattr("crwn.data.progress.find_spec", lambda _, found=found: found)
+        monkeypatch.setattr("crwn._utils.find_spec", lambda _, found=found: found)
         assert display() == how

@@ -18,7 +18,8 @@ def task_names(context: typer.Context, incomplete: str) -> list[str]:
     from crwn.errors import CRWNError
     from crwn.learner.folder import open_folder_bank
 
-    folder = context.params.get("model") or context.params.get("place")
+    # While the value of an option is typed, the words before it are in `args`.
+    folder = context.params.get("model") or context.params.get("place") or next(iter(context.args), None)
     if folder is None:
         return []
     try:

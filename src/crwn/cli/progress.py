@@ -7,8 +7,8 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
+from crwn._utils import Lines, display
 from crwn.cli.options import counted
-from crwn.data.progress import Lines, display
 from crwn.experiments import RunConfig, RunProgress
 
 

@@ -2,47 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
-from typing import Literal
 
-from crwn._utils import is_quiet
+from crwn._utils import Lines, display
 
 Progress = Callable[[str, int, int | None], None]
 """Callback with a description of the work, the amount done, and the total (None: unknown)."""
 
-EVERY = 10.0  # seconds between two lines of progress, so that a log file stays short
-
 
 def silent(what: str, done: int, total: int | None) -> None:
     """A progress callback that does nothing."""
-
-
-def display() -> Literal["bars", "lines", "none"]:
-    """How progress is shown: bars need a terminal, or a notebook with ipywidgets."""
-    if is_quiet():
-        return "none"
-    if sys.stderr.isatty():
-        return "bars"
-    from rich.console import Console
-
-    return "bars" if Console(stderr=True).is_jupyter and find_spec("ipywidgets") is not None else "lines"
-
-
-class Lines:
-    """Prints progress as whole lines on stderr, one every `EVERY` seconds: a bar cannot be redrawn in a log file."""
-
-    def __init__(self) -> None:
-        self.last = time.monotonic()
-
-    def show(self, text: Callable[[], str]) -> None:
-        """Print a line, made by `text`, where one is due."""
-        if time.monotonic() - self.last >= EVERY:
-            self.last = time.monotonic()
-            print(text(), file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -6,8 +6,9 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from crwn.data.progress import Lines, display, silent
+from crwn._utils import Lines, display
 from crwn.data.progress import Progress as Encoding
+from crwn.data.progress import silent
 from crwn.training.loop import Callback, Step
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask

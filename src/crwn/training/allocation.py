@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 import sys
 from itertools import chain
+from typing import TYPE_CHECKING
 
-import torch
-from torch import nn
+if TYPE_CHECKING:
+    from torch import nn
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LARGEST = 2**30
-SMALL = 1_000_000  # numbers of a network
+SMALL = 1_000_000  # parameters and buffers of a network
 
 
 def keep_freed_memory() -> bool:
@@ -35,6 +36,8 @@ def use_one_thread_if_small(model: nn.Module) -> bool:
     The products of a small network take microseconds: threads would wait for each other longer than they compute, and
     many times longer where other processes use the same cores.
     """
+    import torch  # `crwn reproduce` with nothing left to do does not load it
+
     small = sum(tensor.numel() for tensor in chain(model.parameters(), model.buffers())) <= SMALL
     if small:
         torch.set_num_threads(1)
