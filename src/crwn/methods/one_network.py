@@ -31,6 +31,7 @@ class OneNetwork(Method):
     """
 
     independent = False
+    one_head = True
     Options = DenseOptions
     extra_loss: ExtraLoss | None = None  # a term that a subclass adds to the training loss
 
