@@ -35,7 +35,7 @@ def command(
         typer.Argument(
             metavar="METHOD",
             autocompletion=method_names,
-            help="neuromodnet, flynet, supsup, batche, psp, stl, mtl, finetune, ewc, replay, or a custom one.",
+            help="neuromodnet, flynet, supsup, batche, psp, stl, mtl, finetune, ewc, replay, ranpac, or a custom one.",
         ),
     ] = None,
     size: Annotated[
@@ -57,6 +57,13 @@ def command(
         int | None,
         typer.Option(min=1, metavar="N", help="Also evaluate with the task inferred from groups of N test rows."),
     ] = None,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            help="task: the task of every test row is given. class: none is given, all classes of all tasks count. "
+            "domain: none is given, tasks share their classes."
+        ),
+    ] = "task",
     out: Annotated[
         Path | None, typer.Option(help="Folder for the runs (seed-0, ...); runs/SCENARIO/METHOD-SIZE by default.")
     ] = None,
@@ -105,7 +112,7 @@ def command(
     if scenario is None or method is None:
         raise typer.BadParameter("missing 'METHOD' or 'SCENARIO': give both, or --verify RECORD")
     length = {"tasks": tasks, "batches": batches, "epochs": epochs}
-    measured = {"matrix": matrix, "class_incremental": class_incremental}
+    measured = {"matrix": matrix, "class_incremental": class_incremental, "protocol": protocol}
     workers = {"engine": engine, "address": address, "threads": threads}
     chosen = parse_settings(settings or [])
     config = make_config(scenario=scenario, method=method, size=size, settings=chosen, **length, **measured, **workers)
@@ -210,6 +217,9 @@ def _table(whole: dict[str, Any], results: list[RunResult]) -> str:
                 f"task {inferred['task_accuracy']:.2f}%, task and class {inferred['accuracy']:.2f}%",
             ]
         )
+    if without := whole.get("without_task"):
+        task = f", task {without['task_accuracy']:.2f}%" if "task_accuracy" in without else ""
+        facts.append([f"no task given ({without['protocol']})", f"{without['accuracy']:.2f}%{task}"])
     facts.append(["run folder", ", ".join(whole["run_dirs"])])
     title = f"{whole['method']} {whole['size']} on {whole['scenario']}, {counted(whole['tasks'], 'task')}"
     return "\n".join([title, "", fitted(head, rows, terminal_width()), "", aligned(["", "all tasks"], facts)])

@@ -35,6 +35,7 @@ class ContextInfo(Mapping[str, Any]):
         scaling: mean and deviation that inputs are standardized with.
         own_entropy: mean and deviation of the output entropy on the task's own samples (`fit_of` reads it).
         sketch: projected mean of the task's own samples (`crwn.contexts.sketch`).
+        density: what the task's own samples look like (`crwn.contexts.density`).
         accuracy: percent correct on held-out samples; of a multilabel task, percent of its labels that are correct.
         training_accuracy: the same on training samples, where none were held out.
         majority: percent correct of always answering the commonest class, on the same samples.
@@ -63,6 +64,7 @@ class ContextInfo(Mapping[str, Any]):
     scaling: Scaling = NO_SCALING
     own_entropy: Mapping[str, Any] | None = None
     sketch: Mapping[str, Any] | None = None
+    density: Mapping[str, Any] | None = None
     accuracy: float | None = None
     training_accuracy: float | None = None
     majority: float | None = None
@@ -183,6 +185,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "scaling": read_scaling,
     "own_entropy": _mapping,
     "sketch": _mapping,
+    "density": _mapping,
     "accuracy": _number,
     "training_accuracy": _number,
     "majority": _number,

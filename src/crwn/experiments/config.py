@@ -34,6 +34,7 @@ USUAL_BUDGET = {
 }
 
 
+Protocol = Literal["task", "class", "domain"]  # what is known of a test row: its task; nothing; nothing
 EngineName = Literal["local", "processes", "ray"]
 ENGINES = get_args(EngineName)
 
@@ -52,6 +53,7 @@ class RunConfig(BaseModel):
         settings: the `--set` options of method and recipe, as strings.
         matrix: evaluate every task so far after each task, not only the one just learned.
         class_incremental: also infer the task from groups of this many test rows at the end.
+        protocol: "class" or "domain" also evaluates without the task (`crwn.experiments.protocols`).
         engine: where independent tasks are learned: here, by processes of this machine, or on Ray's workers.
         address: of a running Ray cluster, None for one started here.
         threads: how many threads torch may use; None for what the machine offers, written down when the run begins.
@@ -69,6 +71,7 @@ class RunConfig(BaseModel):
     settings: dict[str, str] = Field(default_factory=dict)
     matrix: bool = False
     class_incremental: int | None = Field(None, ge=1)
+    protocol: Protocol = "task"
     engine: EngineName = "local"
     address: str | None = None
     threads: int | None = Field(None, ge=1)
@@ -107,6 +110,8 @@ class RunConfig(BaseModel):
             parts.append("matrix")
         if self.class_incremental:
             parts.append(f"groups={self.class_incremental}")
+        if self.protocol != "task":
+            parts.append(f"protocol={self.protocol}")
         return re.sub(r"[^A-Za-z0-9=._-]", "_", "-".join(parts))
 
     def folder(self, base: Path) -> Path:
@@ -126,6 +131,8 @@ class RunConfig(BaseModel):
         words += ["--matrix"] * self.matrix
         if self.class_incremental:
             words += ["--class-incremental", str(self.class_incremental)]
+        if self.protocol != "task":
+            words += ["--protocol", self.protocol]
         if self.engine != "local":
             words += ["--engine", self.engine] + (["--address", self.address] if self.address else [])
         return shlex.join(words)
@@ -134,6 +141,8 @@ class RunConfig(BaseModel):
         """Everything that determines the results; where the work is done (engine, threads) is not part of it."""
         usual = USUAL_BUDGET.get(self.scenario, {})
         identity = self.model_dump(exclude={"engine", "address", "threads"})
+        if self.protocol == "task":  # as in records of versions that had no other
+            del identity["protocol"]
         identity["tasks"] = self.tasks or USUAL_TASKS.get(self.scenario)
         if self.batches is None and self.epochs is None:
             identity["batches"], identity["epochs"] = usual.get("batches"), usual.get("epochs")

@@ -11,6 +11,7 @@ from crwn.experiments.config import RunConfig
 from crwn.experiments.environment import peak_memory
 from crwn.experiments.experiment import Experiment, accuracy, accuracy_unlearned, inferred_accuracy
 from crwn.experiments.progress import RunProgress
+from crwn.experiments.protocols import evaluate_protocol
 from crwn.experiments.result import RunResult
 from crwn.methods import make_method
 
@@ -31,6 +32,11 @@ def final_result(
     if config.class_incremental:
         inferred = inferred_accuracy(
             method, list(scenario), config.class_incremental, show=lambda i: progress.evaluating(i, count)
+        )
+    without_task = None
+    if config.protocol != "task":
+        without_task = evaluate_protocol(
+            config.protocol, method, list(scenario), show=lambda i: progress.evaluating(i, count)
         )
     forward = None
     if config.matrix and not method.independent and not method.joint:
@@ -61,6 +67,8 @@ def final_result(
         forward_transfer=forward,
         matrix=[line["row"] for line in lines] if config.matrix and not method.joint else None,
         class_incremental=inferred,
+        protocol=config.protocol,
+        without_task=without_task,
         params_per_task=counts.params_per_task,
         params_per_task_amortised=counts.params_per_task_amortised,
         bytes_per_task=counts.bytes_per_task,

@@ -20,10 +20,11 @@ from crwn.data.progress import silent
 from crwn.errors import ConfigError, CRWNError
 from crwn.experiments.config import RunConfig
 from crwn.learner.entropy import row_entropies
-from crwn.methods import Method, make_method
+from crwn.methods import Method, find_method, make_method
 from crwn.methods.make import ELSEWHERE
 from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task, make_scenario
+from crwn.scenarios.all_classes import all_classes
 from crwn.scenarios.held_out import held_out
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.loop import Callback, Step
@@ -67,6 +68,8 @@ def build(config: RunConfig, *, fetch: Progress = silent, hold_out: float | None
     scenario = make_scenario(config.scenario, seed=config.seed, tasks=config.tasks, progress=fetch)
     if hold_out is not None:
         scenario = held_out(scenario, hold_out)
+    if config.protocol == "class" and find_method(config.method).one_head:
+        scenario = all_classes(scenario)
     began = time.perf_counter()
     method, overrides = make_method(
         config.method, scenario, size=config.size, seed=config.seed, settings=config.settings

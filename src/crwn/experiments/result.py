@@ -21,6 +21,8 @@ class RunResult(BaseModel):
         forgetting: None where tasks are learned jointly.
         matrix: row k holds the accuracies of tasks 0..k after learning task k, when measured.
         class_incremental: task and class accuracy with the task inferred from groups of rows, when measured.
+        protocol: how the run was evaluated: "task", "class" or "domain".
+        without_task: accuracy under the other two (`crwn.experiments.protocols`).
         seconds_per_task: set-up, training and evaluation, means over tasks.
         peak_memory_bytes: the most the process held.
     """
@@ -42,6 +44,8 @@ class RunResult(BaseModel):
     forward_transfer: float | None = None
     matrix: list[list[float]] | None = None
     class_incremental: dict[str, float] | None = None
+    protocol: str = "task"
+    without_task: dict[str, float] | None = None
     params_per_task: int
     params_per_task_amortised: float
     bytes_per_task: int
@@ -86,4 +90,8 @@ def summary(results: Sequence[RunResult], folders: Sequence[Path]) -> dict[str, 
     if first.class_incremental is not None:
         scores = [result.class_incremental or {} for result in results]
         whole["class_incremental"] = {key: average([score[key] for score in scores]) for key in scores[0]}
+    if first.without_task is not None:
+        parts = [result.without_task or {} for result in results]
+        mean = {key: average([part[key] for part in parts]) for key in parts[0]}
+        whole["without_task"] = {"protocol": first.protocol, **mean}
     return whole

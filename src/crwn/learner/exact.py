@@ -154,6 +154,7 @@ class ExactLearning(ModelFacts):
                 training_accuracy=None,
                 accuracy=None,
                 sketch=None,
+                density=None,
                 own_entropy=None,
             )
             self._store_solved(task, context.tensors, left, facts.get("given_ridge"), info, before=context)

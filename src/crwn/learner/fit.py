@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from crwn.contexts import Context, now
+from crwn.contexts.density import make_density
 from crwn.contexts.sketch import make_sketch
 from crwn.data.dataset import Rows
 from crwn.data.progress import Progress, silent
@@ -170,6 +171,7 @@ def make_context(
         scaling=task.scaling,
         own_entropy=own_entropy(logits[few]) if task.kind == "classification" else None,
         sketch=make_sketch(sample.inputs(few)),
+        density=make_density(task.rows) if task.kind == "classification" else None,
         kind=task.kind,
         target_scaling=task.target_scaling,
         held_out=None if held is None else len(sample),

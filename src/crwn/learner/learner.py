@@ -22,17 +22,17 @@ from crwn.layers import context_tensors
 from crwn.learner import folder as model_folder
 from crwn.learner.answers import Probabilities, predicted, probabilities, score
 from crwn.learner.checks import check_device, check_modulated
-from crwn.learner.contexts import check_context, merge_task, nearest_tasks
+from crwn.learner.contexts import check_context, merge_task
 from crwn.learner.encode import given_rows
 from crwn.learner.exact_args import split_options
+from crwn.learner.extending import Extending
 from crwn.learner.fit import group_tasks
-from crwn.learner.predict import Outputs, Predictor
+from crwn.learner.inferring import Inferring
+from crwn.learner.predict import Infer, Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
 from crwn.learner.private import LearnArgs, PrivateLearning
-from crwn.learner.ranking import Ranking
 from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.statistics_store import StatisticsStore
-from crwn.learner.task_inference import Method
 from crwn.learner.trainer import Trainer, TrainingArgs
 from crwn.models import fingerprint
 from crwn.models.convert.checks import check_dtype
@@ -45,7 +45,7 @@ from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
 
-class Learner(PrivateLearning, Closing):
+class Learner(PrivateLearning, Inferring, Extending, Closing):
     """Learns any number of tasks with one frozen model; what each task learned is its context, stored in a bank.
 
     Args:
@@ -198,18 +198,23 @@ class Learner(PrivateLearning, Closing):
         by_name = {context.name: context for context in self._trainer.fit(groups, chosen, replace=replace, **training)}
         return [by_name[name] for name in tasks]
 
-    def predict(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> npt.NDArray[Any]:
-        """The labels (multilabel: tuples; regression: numbers) of rows of one task, one each, or an inferred one."""
+    def predict(
+        self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: Infer = False
+    ) -> npt.NDArray[Any]:
+        """The labels (multilabel: tuples; regression: numbers) of rows of one task, one each, or an inferred one.
+
+        `infer_task=True` infers the task of all rows together, "rows" that of every row on its own.
+        """
         return predicted(self.logits(x, task, infer_task=infer_task))
 
     @overload
-    def predict_proba(self, x: Any, task: str | None = None, *, infer_task: bool = False) -> Probabilities: ...
+    def predict_proba(self, x: Any, task: str | None = None, *, infer_task: Infer = False) -> Probabilities: ...
 
     @overload
-    def predict_proba(self, x: Any, task: Sequence[str], *, infer_task: bool = False) -> list[Probabilities]: ...
+    def predict_proba(self, x: Any, task: Sequence[str], *, infer_task: Infer = False) -> list[Probabilities]: ...
 
     def predict_proba(
-        self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False
+        self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: Infer = False
     ) -> Probabilities | list[Probabilities]:
         """Probabilities over the task's classes, `[rows, classes]`; for mixed tasks a list, one array per row."""
         return probabilities(self.logits(x, task, infer_task=infer_task))
@@ -219,7 +224,7 @@ class Learner(PrivateLearning, Closing):
         x, labels = (x, y) if y is not None else inputs.collect(x)
         return score(self.logits(x, task), labels)
 
-    def logits(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: bool = False) -> Outputs:
+    def logits(self, x: Any, task: str | Sequence[str] | None = None, *, infer_task: Infer = False) -> Outputs:
         """Raw outputs `[rows, classes]`, the task or tasks they are of, and the classes of each task.
 
         Rows of mixed tasks have `-inf` where their task has no class.
@@ -227,24 +232,6 @@ class Learner(PrivateLearning, Closing):
         self.try_on(x)
         rows = given_rows(x, self.input_shape)
         return self._predictor.logits(rows, task, infer=infer_task, outputs=self.outputs)
-
-    def infer_task(
-        self, x: Any, *, tasks: Sequence[str] | None = None, method: Method = "auto", keep: int = 24
-    ) -> Ranking:
-        """Tasks ranked by their score for these rows as a group, best first; its `none_of_these` is whether none fits.
-
-        Scores are by the certainty of a task's outputs and the similarity to its training rows. "exhaustive"
-        evaluates every context, "sketch" the `keep` tasks whose training rows are most similar to these, "one-shot" the
-        `keep` tasks with the largest gradients in a mixture of all contexts; "auto" is exhaustive for few tasks and
-        uses sketches for many. Other predictions come in between.
-        """
-        rows = given_rows(x, self.input_shape)
-        names = None if tasks is None else list(tasks)
-        return Ranking(self._predictor.infer_task(rows, names, method=method, keep=keep))
-
-    def nearest(self, task: str, count: int = 5) -> list[tuple[str, float]]:
-        """The tasks whose contexts are most like this one's, with their similarity (cosine, mean removed)."""
-        return nearest_tasks(self.bank, task, count)
 
     def context(self, task: str) -> Context:
         """What one task learned."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,16 +14,28 @@ from crwn._utils import counted
 from crwn.contexts import ContextInfo
 from crwn.contexts.bank import ResidentStack
 from crwn.contexts.bank.resident import Facts
+from crwn.contexts.density import FEWEST_ROWS
 from crwn.contexts.forking import ForkSafeLock
 from crwn.data.dataset import Rows
 from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
 from crwn.learner.checks import warn_of_scale
+from crwn.learner.density_ranking import Evidence, ranked_rows
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
+from crwn.learner.entropy import row_entropies
 from crwn.learner.ranking import TaskScore
 from crwn.learner.sketch_index import SketchIndex
-from crwn.learner.task_inference import FEW, Method, check_question, infer_task, rank_tasks
+from crwn.learner.task_inference import (
+    FEW,
+    MANY,
+    Method,
+    check_question,
+    density_evidence,
+    infer_by_density,
+    infer_task,
+    rank_tasks,
+)
 from crwn.models import network_of
 from crwn.models.functional import mixed_logits
 from crwn.training.evaluation import predict_logits
@@ -43,7 +56,10 @@ class Labels(tuple[Hashable, ...]):
 
 Classes = dict[str, Labels]
 Outputs = tuple[Tensor, str | Sequence[str], Classes]  # logits, the task of all rows or of each, classes of each task
+Infer = bool | Literal["rows"]  # whether to infer the task: of all rows together, or of every row on its own
 MOST_ROWS = 1024
+TRIED = 4  # contexts whose outputs help to choose the task of a single row
+CLEAR = 0.999  # a task of this probability by its density needs no more evidence
 
 
 @dataclass(frozen=True)
@@ -66,12 +82,14 @@ class Predictor:
         """The shape of one input of the model."""
         return network_of(self.model).input_shape
 
-    def choose(self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: bool) -> str | Sequence[str]:
+    def choose(self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: Infer) -> str | Sequence[str]:
         """The task of all rows, or one task for each row: as given, inferred, or the only one there is.
 
         Raises:
             TaskError: no task is given and there is not exactly one.
         """
+        if infer not in (True, False, "rows"):
+            raise ConfigError(f'infer_task is True, False or "rows", got {infer!r}')
         if task is not None and infer:
             raise ConfigError("both a task and infer_task=True are given: give one of them")
         if isinstance(task, str):
@@ -82,6 +100,8 @@ class Predictor:
             if len(names) != len(rows):
                 raise DataError(f"{len(rows)} rows but {len(names)} task names: give one name, or one for each row")
             return names
+        if infer == "rows":
+            return [one.task for one in self.infer_rows(rows, None)]
         if infer:
             return self.infer_task(rows, None)[0].task
         first = bank.names(limit=2)
@@ -90,7 +110,9 @@ class Predictor:
         held = counted(len(bank), "task") if first else "no tasks yet"
         raise TaskError(f"this learner has {held}: give one with task=, or pass infer_task=True")
 
-    def logits(self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: bool, outputs: int) -> Outputs:
+    def logits(
+        self, rows: Rows | Encodable, task: str | Sequence[str] | None, *, infer: Infer, outputs: int
+    ) -> Outputs:
         """Logits of the rows under their tasks, which `choose` determines."""
         chosen = self.choose(rows, task, infer=infer)
         if not isinstance(rows, Rows):
@@ -123,12 +145,56 @@ class Predictor:
                     lambda x, some: self.infer_task(rows_of(x, shape=self.shape), some, method=method, keep=keep),
                 )
             rows = rows_of(np.zeros((len(rows), 1)), shape=None)  # there are no tasks, which is refused below
+        if names is None and method == "auto" and len(bank) > FEW:
+            check_question(rows, method, keep)
+            many = bank.names() if len(bank) <= MANY else self.sketches.likely(rows, MANY)
+            found = infer_by_density(self.model, self.resident, many, rows, keep=keep, busy=self.busy)
+            if found is not None:
+                return found
         if names is None and method in ("auto", "sketch") and len(bank) > FEW:
             check_question(rows, method, keep)
             likely = self.sketches.likely(rows, keep)
             return rank_tasks(self.model, self.resident, likely, rows, busy=self.busy)
         names = bank.names() if names is None else names
         return infer_task(self.model, self.resident, names, rows, method=method, keep=keep, busy=self.busy)
+
+    def infer_rows(self, rows: Rows | Encodable, names: Sequence[str] | None) -> list[TaskScore]:
+        """The likeliest of these tasks, or of all, for every row on its own.
+
+        Raises:
+            TaskError: there are no tasks, too many, or some have no density to compare rows with.
+        """
+        if not isinstance(rows, Rows):
+            raise DataError("the tasks of single rows are inferred from numbers: give arrays, or the task of each row")
+        names = self.resident.bank.names(limit=MANY + 1) if names is None else list(names)
+        check_question(rows, "auto", 1)
+        if not 0 < len(names) <= MANY:
+            few = "no tasks yet" if not names else f"more than {MANY:,} tasks"
+            raise TaskError(f"the task of each row is inferred among 1 to {MANY:,} tasks, there are {few}: give tasks=")
+        found = density_evidence(self.resident, names, rows)
+        if found is None:
+            raise TaskError(
+                "the task of each row is inferred from densities, and some of these tasks have none (learned by an "
+                f"earlier version, from fewer than {FEWEST_ROWS} rows, or no classification): infer it for groups"
+            )
+        return ranked_rows(found, self._row_entropies(found, rows))
+
+    def _row_entropies(self, found: Evidence, rows: Rows) -> Tensor:
+        """Output entropies `[rows, tasks]` of every row under its likeliest tasks, NaN elsewhere."""
+        logits = found.logits()
+        entropies = torch.full(logits.shape, torch.nan, dtype=torch.float64)
+        shares, order = logits.softmax(dim=1).topk(min(TRIED, logits.shape[1]), dim=1)
+        open_rows = (shares[:, 0] < CLEAR).nonzero()[:, 0]
+        if not len(open_rows):
+            return entropies
+        some = rows.select(open_rows)
+        for rank in range(order.shape[1]):
+            at = order[open_rows, rank]
+            names = [found.names[one] for one in at.tolist()]
+            outputs, classes = self.task_per_row(some, names, network_of(self.model).classes or 0)
+            counts = torch.tensor([len(classes[name]) for name in names])
+            entropies[open_rows, at] = row_entropies(outputs[:, None].double(), counts)[:, 0].nan_to_num(1.0)
+        return entropies
 
     def one_task(self, rows: Rows, task: str) -> tuple[Tensor, Classes]:
         """Logits `[rows, classes of the task]`."""

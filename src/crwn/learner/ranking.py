@@ -17,13 +17,15 @@ class TaskScore(NamedTuple):
     the outputs and the less similar the rows to the training rows; under 0.5 where other tasks have more similar
     training rows, under 0.1 where the rows are strange to the task. `fit` is how usual such outputs and such rows are
     for the task, the less usual of the two: near 0 for rows of another kind; None for a context without these
-    statistics. `certainty` is one minus the normalised output entropy.
+    statistics. `certainty` is one minus the normalised output entropy. `probability` is that of the task among those
+    that were compared, calibrated on held-out rows; None where a task has no density (`contexts/density.py`).
     """
 
     task: str
     score: float
     fit: float | None = None
     certainty: float = 0.0
+    probability: float | None = None
 
     @property
     def strange(self) -> bool:

@@ -16,6 +16,7 @@ from crwn.contexts.sketch import distances, how_far, likely, usual
 from crwn.data.dataset import Rows
 from crwn.data.standardize import standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
+from crwn.learner.density_ranking import Evidence, evidence, ranked
 from crwn.learner.entropy import normalised_entropy, row_entropies
 from crwn.learner.one_shot import choose_tasks, row_scalings
 from crwn.learner.ranking import TaskScore, ranking_score
@@ -31,6 +32,10 @@ METHODS: tuple[Method, ...] = ("auto", "exhaustive", "sketch", "one-shot")
 FEW = 64
 # New rows of a task differ a little from its training rows: this share of their deviation is tolerated.
 TOLERANCE = 0.25
+# Tasks this much less likely than the best, as a logarithm, cannot become the best by their output entropies.
+FAR_BEHIND = 200.0
+# Tasks whose densities are compared; of more, sketches choose so many.
+MANY = 1024
 # Cost of rows at the usual distance from the training rows in the ranking, in units of normalized entropy.
 UNLIKE = 0.1
 
@@ -146,6 +151,39 @@ def choose_by_sketch(resident: ResidentStack, names: Sequence[str], rows: Rows, 
     return [names[i] for i in likely(rows.inputs(slice(None)), sketches, scalings, keep)]
 
 
+def infer_by_density(
+    model: nn.Module,
+    resident: ResidentStack,
+    names: Sequence[str],
+    rows: Rows,
+    *,
+    keep: int,
+    busy: AbstractContextManager[object] = _NOBODY,
+) -> list[TaskScore] | None:
+    """The tasks ranked by their densities and, for the `keep` likeliest, their output entropies; likeliest first.
+
+    None unless all tasks have a density.
+    """
+    found = density_evidence(resident, names, rows)
+    if found is None:
+        return None
+    logits = found.logits().sum(dim=0)
+    best = logits.argsort(descending=True)[:keep]
+    some = [names[at] for at in best[logits[best] > logits.max() - FAR_BEHIND].tolist()]
+    return ranked(found, rank_tasks(model, resident, some, rows, busy=busy))
+
+
+def density_evidence(resident: ResidentStack, names: Sequence[str], rows: Rows) -> Evidence | None:
+    """What the densities of these tasks say of the rows; None unless all of them have one."""
+    facts: dict[str, Facts] = {}
+    size = min(MANY, resident.capacity)
+    for at in range(0, len(names), size):
+        facts |= resident.facts(names[at : at + size])
+    every = [facts[name] for name in names]
+    scalings = row_scalings(rows, every)
+    return evidence(names, [fact.info for fact in every], rows.inputs(slice(None)), scalings)
+
+
 def check_question(rows: Rows, method: str, keep: int) -> None:
     """Raise an error for a method that does not exist, for a number of tasks to keep below 1, and for no rows."""
     if method not in METHODS:
@@ -169,12 +207,15 @@ def infer_task(
     """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
 
     The model is called inside `busy`, one stack of contexts at a time. "sketch" takes those whose training rows are
-    most similar to these; "one-shot" those with the largest gradients in a mixture of all contexts. "auto" uses
-    sketches too, but ranks all tasks where they are few, likely ones first.
+    most similar to these; "one-shot" those with the largest gradients in a mixture of all contexts. "auto" compares
+    the densities of the tasks where all have one; without, it ranks all tasks where they are few, and otherwise those
+    with the most similar sketches.
     """
     check_question(rows, method, keep)
     if not names:
         raise TaskError("this learner has no tasks yet: learn one first")
+    if method == "auto" and (found := infer_by_density(model, resident, names, rows, keep=keep, busy=busy)) is not None:
+        return found
     if method == "exhaustive":
         return rank_tasks(model, resident, names, rows, busy=busy)
     if method == "one-shot":

@@ -6,27 +6,33 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypedDict
 
+import torch
 from pydantic import BaseModel, Field
 from torch import Tensor
 
-from crwn.contexts import Context
+from crwn.contexts import Context, ContextInfo
+from crwn.contexts.density import make_density
 from crwn.data.dataset import Rows
+from crwn.data.standardize import NO_SCALING, stack_scalings
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
+from crwn.learner.density_ranking import ENTROPY, evidence
 from crwn.learner.fit import fit, make_context
 from crwn.methods import method
 from crwn.methods.independent import Independent, prepared
-from crwn.models import fingerprint
+from crwn.models import EncodedNetwork, fingerprint
 from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.evaluation import predict_logits
 from crwn.training.exact import ExactSettings, learn_exact
-from crwn.training.features import encoded
+from crwn.training.exact.shared_head import SharedHead, frozen_units
+from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callbacks, Learned
 from crwn.training.recipe import Recipe
 
 Training = Literal["gradient", "exact", "newton"]
 NEWTON_STEPS = 4
+BLOCK = 500  # rows answered at once by the shared head
 
 
 class ModulatedOptions(TypedDict):
@@ -60,9 +66,13 @@ class Contextual(Independent):
     followed by steps towards the minimum of cross-entropy; the recipe is not used then.
     """
 
+    answers_without_task = True
+
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         super().__init__(scenario, size=size, seed=seed, options=options)
         self.kept: dict[str, Context] = {}
+        self._densities: dict[str, ContextInfo] = {}
+        self._head: SharedHead | None = None
         steps_given = "newton_steps" in options.model_fields_set
         if steps_given and self.training != "newton":
             raise ConfigError(f"newton_steps is for training=newton, not for training={self.training}")
@@ -116,6 +126,48 @@ class Contextual(Independent):
     def logits(self, task: Task, rows: Rows) -> Tensor:
         network, ready = encoded(self.model, rows, progress=self.progress)
         return predict_logits(network, self.context(task), ready, classes=len(task.classes))
+
+    def joint_logits(self, tasks: Sequence[Task], rows: Rows) -> Tensor | None:
+        """Where images have frozen features, logits of one shared head over all classes; else None.
+
+        The head's sums are those of the tasks' training rows, which are added when they are first asked for: they are
+        the same as if they had been added when the tasks were learned.
+        """
+        if not isinstance(self.model, EncodedNetwork):
+            return None
+        head = self._shared_head(tasks)
+        chosen = [head.members.index((task.name, label)) for task in tasks for label in task.classes]
+        ready = encoded(self.model, rows, progress=self.progress)[1]
+        parts = [head.logits(ready.inputs(slice(at, at + BLOCK))) for at in range(0, len(ready), BLOCK)]
+        return torch.cat(parts)[:, chosen]
+
+    def _shared_head(self, tasks: Sequence[Task]) -> SharedHead:
+        assert isinstance(self.model, EncodedNetwork)
+        if self._head is None:
+            self._head = SharedHead(*frozen_units(self.model), model=fingerprint(self.model))
+        for task in tasks:
+            if task.name not in self._head.tasks:
+                ready = encoded_task(self.model, prepared(task), progress=self.progress)[1]
+                self._head.add(task.name, ready.rows, task.classes)
+        return self._head
+
+    def task_scores(self, tasks: Sequence[Task], rows: Rows) -> Tensor:
+        """Probabilities of the tasks by the densities of their training rows, and by the outputs where these are few.
+
+        Without a density (few rows) by the entropy of the outputs alone.
+        """
+        infos = [self._density(task) for task in tasks]
+        names = [task.name for task in tasks]
+        found = evidence(names, infos, rows.inputs(slice(None)), stack_scalings([NO_SCALING] * len(tasks)))
+        entropies = super().task_scores(tasks, rows)
+        if found is None:
+            return entropies
+        return found.logits() + ENTROPY * entropies
+
+    def _density(self, task: Task) -> ContextInfo:
+        if task.name not in self._densities:
+            self._densities[task.name] = ContextInfo(density=make_density(task.train))
+        return self._densities[task.name]
 
     def store(self, task: Task, learned: Learned) -> None:
         self._keep(make_context(prepared(task), learned, self.model, fingerprint(self.model)))

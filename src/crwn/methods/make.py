@@ -20,6 +20,7 @@ from crwn.methods.method import Method
 from crwn.methods.mtl import MTL
 from crwn.methods.neuromodnet import NeuroModNetMethod
 from crwn.methods.psp import PSP
+from crwn.methods.ranpac import RanPAC
 from crwn.methods.replay import Replay
 from crwn.methods.stl import STL
 from crwn.methods.supsup import SupSup
@@ -37,7 +38,7 @@ ELSEWHERE = {
 M = TypeVar("M", bound=BaseModel)
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (NeuroModNetMethod, FlyNetMethod, SupSup, BatchE, PSP, STL, MTL, Finetune, EWC, Replay)
+    for method in (NeuroModNetMethod, FlyNetMethod, SupSup, BatchE, PSP, STL, MTL, Finetune, EWC, Replay, RanPAC)
 }
 
 

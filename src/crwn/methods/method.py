@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from pydantic import BaseModel, ConfigDict
 from torch import Tensor, nn
 
 from crwn.contexts import Context
 from crwn.data.dataset import Rows
 from crwn.data.progress import Progress, silent
+from crwn.learner.entropy import row_entropies
 from crwn.methods.sizes import has_images
 from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
@@ -53,6 +55,8 @@ class Method(ABC):
 
     name: ClassVar[str]
     independent: ClassVar[bool]  # tasks share nothing that is trained: they can be stacked, and nothing is forgotten
+    one_head: ClassVar[bool] = False  # the same outputs answer for all tasks: without a task, every class needs its own
+    answers_without_task: ClassVar[bool] = False  # `joint_logits` returns logits for some scenarios
     joint: ClassVar[bool] = False  # all tasks are learned at once, so forgetting is not defined
     Options: ClassVar[type[Options]] = Options
     model: nn.Module  # of a method that learns contexts
@@ -90,9 +94,9 @@ class Method(ABC):
         """The published recipe of the method on this scenario, with the caller's overrides."""
 
     @property
-    @abstractmethod
     def stack_size(self) -> int:
         """How many tasks to learn at once, from sizes alone and never from timing; 1 unless tasks are independent."""
+        return 1
 
     @property
     def first_alone(self) -> bool:
@@ -108,6 +112,21 @@ class Method(ABC):
     @abstractmethod
     def logits(self, task: Task, rows: Rows) -> Tensor:
         """Logits `[rows, classes of the task]` for a learned task."""
+
+    def joint_logits(self, tasks: Sequence[Task], rows: Rows) -> Tensor | None:
+        """Logits `[rows, classes]` over the classes of these tasks, one task after another, for rows without a task.
+
+        None for a method whose predictions need a task: it is inferred then, by `task_scores`.
+        """
+        return None
+
+    def task_scores(self, tasks: Sequence[Task], rows: Rows) -> Tensor:
+        """How well every row fits every task, `[rows, tasks]`, larger for better: minus the entropy of its outputs."""
+        parts = []
+        for task in tasks:
+            logits = self.logits(task, rows)
+            parts.append(-row_entropies(logits[None].float(), torch.tensor([logits.shape[1]]))[0])
+        return torch.stack(parts, dim=1)
 
     @abstractmethod
     def counts(self, tasks: int) -> Counts:

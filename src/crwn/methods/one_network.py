@@ -31,6 +31,7 @@ class OneNetwork(Method):
     """
 
     independent = False
+    one_head = True
     Options = DenseOptions
     extra_loss: ExtraLoss | None = None  # a term that a subclass adds to the training loss
 
@@ -50,10 +51,6 @@ class OneNetwork(Method):
 
     def recipe(self, **overrides: object) -> Recipe:
         return published_recipe(self.scenario, overrides, rate=1e-3, image_rate=1e-3)
-
-    @property
-    def stack_size(self) -> int:
-        return 1
 
     def learn(
         self, tasks: Sequence[Task], recipe: Recipe, *, callbacks: Callbacks = (), checkpoint: Checkpoint | None = None

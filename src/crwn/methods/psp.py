@@ -78,6 +78,7 @@ class PSP(OneNetwork):
     """
 
     name = "psp"
+    one_head = False
     sizes = ("256",)
 
     class Options(method.Options):

@@ -194,7 +194,10 @@ class TaskFacts(BaseModel):
             numbers=entry.params,
             bytes=entry.bytes,
             accuracy=entry.info.accuracy,
-            info={"damage": entry.damage} if entry.damage else dict(entry.info),
+            # A density is kilobytes that no reader of a list needs.
+            info={"damage": entry.damage}
+            if entry.damage
+            else {key: value for key, value in entry.info.items() if key != "density"},
         )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from torch import Tensor
 
 from crwn.data.dataset import Rows
 from crwn.errors import DataError
-from crwn.training.exact.output_layer import OutputLayer
 from crwn.training.exact.statistics import Statistics
 
 WIDE = 2048  # features beyond which they are rounded
@@ -47,8 +47,14 @@ def block_rows(width: int) -> int:
     return max(ENCODED, BLOCK_BYTES // (width * (1 if precision_for(width) == "int8" else 8)))
 
 
+class HasFeatures(Protocol):
+    """Anything that computes features from inputs, given the context of the layers below."""
+
+    def features(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor: ...
+
+
 def accumulate(
-    layer: OutputLayer,
+    layer: HasFeatures,
     tensors: Mapping[str, Tensor],
     rows: Rows,
     into: Statistics,
@@ -83,7 +89,7 @@ def accumulate(
     return replace(into, gram=gram, products=products, weights=weights, counts=counts)
 
 
-def _features(layer: OutputLayer, tensors: Mapping[str, Tensor], rows: Rows, at: slice) -> Iterator[Tensor]:
+def _features(layer: HasFeatures, tensors: Mapping[str, Tensor], rows: Rows, at: slice) -> Iterator[Tensor]:
     for start in range(at.start, at.stop, ENCODED):
         found = layer.features(tensors, rows.inputs(slice(start, min(start + ENCODED, at.stop)))).float().cpu()
         if not bool(torch.isfinite(found).all()):

@@ -44,7 +44,7 @@ class Solution:
     """A context in closed form.
 
     Args:
-        gain: `[features]`, the minimizer g.
+        gain: `[features]`, the minimizer g; `[features, classes]` of a shared head.
         ridge: relative to the mean diagonal of the normal matrix.
         gcv: generalized cross-validation at this ridge: an estimate of the squared error of an output on new rows.
         residual: mean squared error of a training row, summed over its outputs.
@@ -147,7 +147,7 @@ class NormalEquations:
     def measured(self, ridge: float) -> Solution:
         """The solution with its generalized cross-validation."""
         gain, factor = self.solve(ridge)
-        freedom = len(gain) - ridge * _inverse_trace(factor)
+        freedom = len(gain) - ridge * inverse_trace(factor)
         right = self.right / self.unit
         rest = max(self.square - self.unit * float(gain @ right + ridge * gain @ gain), 1e-12 * self.square)
         left = max(1 - freedom / self.equations, 1e-3)
@@ -166,7 +166,11 @@ def solve(statistics: Statistics, frozen: Array, *, bias: Array | None = None, r
         CRWNError: the system is singular.
         DataError: there are no rows, or all features are zero.
     """
-    system = NormalEquations(statistics, frozen, bias)
+    return best_solution(NormalEquations(statistics, frozen, bias), ridge)
+
+
+def best_solution(system: NormalEquations, ridge: float | None = None) -> Solution:
+    """The solution with this ridge; None for the one of least GCV among powers of ten."""
     if ridge is not None:
         return system.measured(ridge)
     tried = [_first(system)]
@@ -225,7 +229,7 @@ def _back(factor: AnyArray, right: Array) -> Array:
     return np.asarray(found, dtype=np.float64)
 
 
-def _inverse_trace(factor: AnyArray) -> float:
+def inverse_trace(factor: AnyArray) -> float:
     """The trace of the inverse; of large matrices an estimate by random signs, always the same ones."""
     from scipy import linalg
 

@@ -85,6 +85,24 @@ class Statistics:
                     f"({_short(mine)}): compute them with the same model, classes and scaling"
                 )
 
+    def widened(self, classes: tuple[Hashable, ...]) -> Statistics:
+        """The same sums with classes added that have no rows yet; those there are come first, in their order.
+
+        Raises:
+            DataError: the new classes do not begin with the old ones.
+        """
+        count = len(self.classes)
+        if classes[:count] != self.classes:
+            raise DataError(f"classes are added after {_short(self.classes)}, got {_short(classes)}: keep their order")
+        more = len(classes) - count
+        return replace(
+            self,
+            classes=classes,
+            products=np.pad(self.products, ((0, 0), (0, more))),
+            weights=np.pad(self.weights, (0, more)),
+            counts=np.pad(self.counts, (0, more)),
+        )
+
     def add(self, other: Statistics) -> Statistics:
         """The statistics of both sets of rows."""
         self.check_same(other)

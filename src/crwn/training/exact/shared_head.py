@@ -1,0 +1,179 @@
+"""One head over the classes of all tasks, in closed form on frozen features: an answer for rows without a task.
+
+It keeps one Gram matrix of all rows and, for every class of every task, the sum of its features. Both are sums, so the
+head is the same in whatever order the tasks came. With features h and one-hot classes y it minimizes
+
+    sum_n |W^T h_n - y_n|^2 + ridge * m * |W|^2,   W = (H^T H + ridge * m * I)^-1 H^T Y,
+
+m the mean diagonal of the Gram matrix, and the ridge the one of least generalized cross-validation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crwn.data.dataset import Rows
+from crwn.errors import CRWNError, DataError, TaskError
+from crwn.models import EncodedNetwork
+from crwn.training.exact.accumulate import Report, accumulate, precision_for
+from crwn.training.exact.solve import (
+    AnyArray,
+    Array,
+    NormalEquations,
+    Solution,
+    best_solution,
+    inverse_trace,
+)
+from crwn.training.exact.statistics import Statistics
+
+Encode = Callable[[Tensor], Tensor]
+Member = tuple[str, Hashable]  # a task and one of its classes
+
+
+@dataclass(frozen=True)
+class FrozenFeatures:
+    """Features that depend on no task, as `accumulate` takes them."""
+
+    encode: Encode
+
+    def features(self, tensors: object, x: Tensor) -> Tensor:
+        """Features `[rows, width]` of inputs."""
+        with torch.no_grad():
+            return self.encode(x)
+
+
+def frozen_units(model: EncodedNetwork) -> tuple[int, Encode]:
+    """How many units the output layer of such a network takes, and the function from its features to them."""
+    head = model.head
+    encode = getattr(head, "encode", None)  # random units on the features of a backbone
+    return model.decoder.frozen.in_features, (lambda x: x.float()) if encode is None else lambda x: encode(x.float())
+
+
+class SharedHead:
+    """The sums of all tasks, and the head they determine.
+
+    Args:
+        width: the number of features.
+        encode: inputs to features `[rows, width]`; by default the rows are features.
+        model: what the features come from, so that sums of other features are never added.
+    """
+
+    def __init__(self, width: int, encode: Encode = lambda x: x.float(), *, model: str = "") -> None:
+        self.encode = encode
+        self.sums = Statistics.empty(width, (), model=model, precision=precision_for(width))
+        self._solution: Solution | None = None
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Task and label of every output."""
+        return self.sums.classes  # type: ignore[return-value]
+
+    @property
+    def tasks(self) -> list[str]:
+        """Names of the tasks, in the order they came."""
+        return list(dict.fromkeys(task for task, _ in self.members))
+
+    def add(self, task: str, rows: Rows, labels: Sequence[Hashable], *, report: Report = lambda done: None) -> None:
+        """Add the rows of a task, whose class indices point into `labels`; classes that are there gain rows.
+
+        Raises:
+            DataError: there are no rows, or features that are not finite.
+        """
+        if not len(rows):
+            raise DataError(f'task "{task}" has no rows: a shared head learns from at least one')
+        wanted = [(task, label) for label in labels]
+        new = [member for member in wanted if member not in set(self.members)]
+        classes = (*self.members, *new)
+        at = torch.tensor([classes.index(member) for member in wanted])
+        moved = rows.labelled(at[rows.labels(slice(None))])
+        into = self.sums.widened(classes)
+        self.sums = accumulate(FrozenFeatures(self.encode), {}, moved, into, report=report)
+        self._solution = None
+
+    def forget(self, task: str) -> None:
+        """Drop a task's classes. Its rows stay in the Gram matrix, which has no part of their own for them."""
+        left = [at for at, (name, _) in enumerate(self.members) if name != task]
+        if len(left) == len(self.members):
+            raise TaskError(f'the shared head has no task "{task}"')
+        sums = self.sums
+        self.sums = replace(
+            sums,
+            classes=tuple(sums.classes[at] for at in left),
+            products=sums.products[:, left],
+            weights=sums.weights[left],
+            counts=sums.counts[left],
+        )
+        self._solution = None
+
+    @property
+    def solution(self) -> Solution:
+        """Weights `[width, classes]` with their ridge and cross-validation; solved when first needed.
+
+        Raises:
+            DataError: there are no rows yet.
+        """
+        if self._solution is None:
+            self._solution = best_solution(_HeadEquations(self.sums))
+        return self._solution
+
+    @torch.no_grad()
+    def logits(self, x: Tensor) -> Tensor:
+        """Log-probabilities up to a constant of every class of every task, `[rows, classes]`, for inputs."""
+        found = self.solution
+        weights = torch.from_numpy(found.gain).float()
+        return self.encode(x) @ weights * found.sharpness
+
+    def task_logits(self, logits: Tensor) -> tuple[list[str], Tensor]:
+        """The tasks, and their log-probabilities up to a constant `[rows, tasks]`: the sum over their classes."""
+        names = self.tasks
+        owner = torch.tensor([names.index(task) for task, _ in self.members])
+        return names, torch.stack([logits[:, owner == at].logsumexp(dim=1) for at in range(len(names))], dim=1)
+
+
+class _HeadEquations(NormalEquations):
+    """The linear system of all classes at once, scaled so that its mean diagonal is one."""
+
+    def __init__(self, sums: Statistics) -> None:
+        if sums.rows == 0 or sums.weights.sum() <= 0:
+            raise DataError("the shared head has no rows yet: add a task first")
+        self.gram = sums.gram
+        self.unit = float(self.gram.diagonal().mean())
+        if not self.unit > 0:
+            raise DataError("all features of these rows are zero: nothing can be learned from them")
+        self.right = sums.products
+        self.weight = self.square = float(sums.weights.sum())
+        self.equations = sums.rows
+
+    def times(self, x: Array) -> Array:
+        from scipy.linalg import blas
+
+        found: Array = blas.dsymm(1.0, self.gram.T, x, lower=False) / self.unit
+        return found
+
+    def factor(self, ridge: float) -> AnyArray:
+        from scipy import linalg
+
+        width = len(self.gram)
+        kind: type[np.floating] = np.float64 if width <= 2048 else np.float32
+        normal: AnyArray = np.asfortranarray(self.gram / self.unit, dtype=kind)
+        normal[np.diag_indices(width)] += ridge
+        try:
+            found: AnyArray = linalg.cholesky(normal, lower=True, overwrite_a=True, check_finite=False)
+        except linalg.LinAlgError:
+            raise CRWNError(f"the shared head of {width:,} features is singular with ridge {ridge:g}") from None
+        return found
+
+    def measured(self, ridge: float) -> Solution:
+        gain, factor = self.solve(ridge)
+        freedom = len(gain) - ridge * inverse_trace(factor)
+        right = self.right / self.unit
+        rest = self.square - self.unit * float((gain * right).sum() + ridge * (gain**2).sum())
+        rest = max(rest, 1e-12 * self.square)
+        left = max(1 - freedom / self.equations, 1e-3)
+        classes = max(1, self.right.shape[1] - 1)
+        return Solution(gain, ridge, rest / self.weight / classes / left**2, rest / self.weight, freedom)
