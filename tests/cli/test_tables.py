@@ -83,6 +83,19 @@ def test_multilabel(crwn: Crwn, tmp_path: Path) -> None:
     assert "red|round" in lines
 
 
+def test_a_row_of_a_multilabel_task_may_have_no_label(crwn: Crwn, tmp_path: Path) -> None:
+    x = RNG.normal(size=(300, 2))
+    y = ["|".join(name for name, has in zip(("red", "round"), row > 0, strict=True) if has) for row in x]
+    file = write(tmp_path / "t.csv", x, list(y))
+    facts = crwn("learn", tmp_path / "m.crwn", "tags", file, "--multilabel", "--batches", 150, "--json")
+    assert facts["classes"] == ["red", "round"]
+    found = crwn("predict", tmp_path / "m.crwn", file, "--json")
+    assert found["accuracy"] > 80
+    assert [] in found["predictions"]
+    resumed = crwn("learn", tmp_path / "m.crwn", "tags", file, "--resume", "--batches", 10, "--json")
+    assert resumed["classes"] == ["red", "round"]
+
+
 def test_regression(crwn: Crwn, tmp_path: Path) -> None:
     x = RNG.normal(size=(300, 2))
     file = write(tmp_path / "t.csv", x, [round(float(100 + 20 * a - 5 * b), 3) for a, b in x])

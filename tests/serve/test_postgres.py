@@ -66,6 +66,7 @@ def test_a_server_that_hangs_stops_nothing_that_is_in_memory(
     limits = Limits(refresh_seconds=0.05, bank_seconds=1.0)
     with Learner(learner.model, bank=postgres.new_database()) as second, running(second, limits=limits) as served:
         second.bank.put_many([learner.context(name) for name in learner.tasks])
+        second.refresh()  # otherwise these changes are noticed later, which drops the tasks from memory
         with crwn.Client(served.address, retries=0) as client:
             wanted = client.predict(x, "upright").labels
             assert wanted == learner.predict(x, "upright").tolist()

@@ -134,7 +134,12 @@ def command(
     new = not (model / "model.json").exists() and not resume
     taken = image_backbone(backbone, wanted, image_size) if new and backbone is not None else None
     given = FileToLearn(
-        data, label=label, ignore=ignore or (), text=text or (), size=None if backbone is not None else image_size
+        data,
+        label=label,
+        ignore=ignore or (),
+        text=text or (),
+        several=multilabel,
+        size=None if backbone is not None else image_size,
     )
     custom = build_module(module)
     if custom is not None and wanted:

@@ -133,7 +133,8 @@ def _labels(given: Given, learner: Learner, task: str) -> list[Any] | None:
         encoding = encoding_of(context.info)
         label = "label" if encoding is None else encoding.label
         try:
-            return labels_of(given.x, label).tolist() if label in given.x.names else None
+            several = context.info.kind == "multilabel"
+            return labels_of(given.x, label, several=several).tolist() if label in given.x.names else None
         except DataError:  # a row without a label
             return None
     if given.y is None:

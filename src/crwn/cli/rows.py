@@ -13,6 +13,7 @@ from crwn.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from crwn.contexts import ContextInfo
+    from crwn.contexts.kinds import Kind
     from crwn.learner import Learner
 
 Label = Annotated[
@@ -41,6 +42,7 @@ class FileToLearn:
     Args:
         path: the file or folder.
         label, ignore, text: columns of a table, see the options.
+        several: cells of the label column have any number of labels.
         size: see `--image-size`.
     """
 
@@ -51,6 +53,7 @@ class FileToLearn:
         label: str | None = None,
         ignore: Sequence[str] = (),
         text: Sequence[str] = (),
+        several: bool = False,
         size: str | None = None,
     ) -> None:
         from crwn.data import Table, progress_bar, read_file
@@ -58,6 +61,7 @@ class FileToLearn:
         with progress_bar() as progress:
             given = read_file(path, progress=progress)
         self.path, self.x, self.y = path, given.x, given.y
+        self.kind: Kind = "multilabel" if several else "classification"
         if isinstance(self.x, Table):
             if label is None and "label" not in self.x.names:
                 raise DataError(
@@ -93,7 +97,8 @@ class FileToLearn:
             x = replace(self.x, progress=progress) if isinstance(self.x, ImageFiles) else self.x
             if learner is not None and known is None and isinstance(x, ImageFiles) and x.size is None:
                 known = _images_of(learner)
-            return encode_to_learn(x, self.y, shape=shape, known=known)
+            kind = self.kind if task is None or known is None else known.kind
+            return encode_to_learn(x, self.y, shape=shape, known=known, kind=kind)
 
     def notes(self) -> list[str]:
         """What the user should know about the file: columns that look like identifiers, texts that are not embedded."""

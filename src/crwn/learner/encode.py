@@ -10,6 +10,7 @@ import numpy as np
 
 from crwn.contexts.bank import ResidentStack
 from crwn.contexts.info import ContextInfo, to_json
+from crwn.contexts.kinds import Kind
 from crwn.data.dataset import Rows
 from crwn.data.image_set import Array
 from crwn.data.images import ImageFiles
@@ -53,6 +54,7 @@ def encode_to_learn(
     *,
     shape: Sequence[int] | None,
     known: ContextInfo | None = None,
+    kind: Kind = "classification",
 ) -> tuple[Array, Any, dict[str, Any]]:
     """Inputs and labels of the rows that a task learns from, and the facts its context needs to encode other rows.
 
@@ -60,6 +62,7 @@ def encode_to_learn(
         y: labels, or the name of the table's column that has them; None for its column of labels.
         shape: of one model input; None where it is not known yet.
         known: facts of a task that is resumed, which encode the rows.
+        kind: of the task; the cells of a multilabel task's column may have several labels or none.
     """
     width = None if shape is None else int(np.prod(shape))
     if isinstance(x, ImageFiles):
@@ -71,14 +74,16 @@ def encode_to_learn(
     if isinstance(y, str):
         x, y = replace(x, label=y), None
     encoding = (None if known is None else encoding_of(known)) or learn_encoding(x, most=width)
-    labels = labels_of(x, encoding.label) if y is None else y
+    labels = labels_of(x, encoding.label, several=kind == "multilabel") if y is None else y
     facts: dict[str, Any] = {"columns": list(encoding.names)}
     if not encoding.plain or encoding.label != "label" or encoding.ignored:
         facts["encoding"] = encoding.record()
     return encoding.apply(x, width), labels, facts
 
 
-def encode_validation(validation: Any, facts: Mapping[str, Any], shape: Sequence[int] | None) -> Any:
+def encode_validation(
+    validation: Any, facts: Mapping[str, Any], shape: Sequence[int] | None, *, kind: Kind = "classification"
+) -> Any:
     """Separate validation data `(x, y)` encoded like the training rows; anything else as it is."""
     if not (isinstance(validation, tuple | list) and len(validation) == 2):
         return validation
@@ -89,7 +94,7 @@ def encode_validation(validation: Any, facts: Mapping[str, Any], shape: Sequence
     info = ContextInfo.from_mapping(facts)
     encoding = encoding_of(info)
     if isinstance(given, Table) and encoding is not None and (y is None or isinstance(y, str)):
-        y = labels_of(given, y or encoding.label)
+        y = labels_of(given, y or encoding.label, several=kind == "multilabel")
     return encode_for(given, info, shape), y
 
 

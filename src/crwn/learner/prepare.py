@@ -71,11 +71,11 @@ def prepare_task(
         scaling: of a new task; by default measured, or that of bytes.
     """
     check_name(task)
-    if (given := encodable(x)) is not None:
-        x, y, encoding = encode_to_learn(given, y, shape=shape, known=known.info if known else None)
-        info = {**encoding, **(info or {})}
-        validation = encode_validation(validation, encoding, shape)
     chosen = _kind(task, kind, known)
+    if (given := encodable(x)) is not None:
+        x, y, encoding = encode_to_learn(given, y, shape=shape, known=known.info if known else None, kind=chosen)
+        info = {**encoding, **(info or {})}
+        validation = encode_validation(validation, encoding, shape, kind=chosen)
     rows, labels = _rows_and_labels(x, y, chosen)
     targets = make_targets(task, labels, chosen, known=known, classes=classes)
     if len(targets.labels) > outputs:

@@ -6,13 +6,16 @@ import numpy as np
 
 from crwn.data.arrays import check_labels
 from crwn.data.image_set import Array
-from crwn.data.tables.cells import is_blank
+from crwn.data.tables.cells import as_text, is_blank
 from crwn.data.tables.table import Table
 from crwn.errors import DataError
 
 
-def labels_of(table: Table, name: str) -> Array:
+def labels_of(table: Table, name: str, *, several: bool = False) -> Array:
     """The labels in a column: integers where all are, else text or the values of a frame.
+
+    Args:
+        several: a cell has any number of labels, so an empty one has none of them, and all cells are text.
 
     Raises:
         DataError: there is no such column, or a row has no label.
@@ -20,6 +23,8 @@ def labels_of(table: Table, name: str) -> Array:
     cells = table.column(table.find(name))
     if isinstance(cells, np.ndarray) and cells.dtype.kind != "f":
         return cells
+    if several:
+        return np.array(["" if is_blank(cell) else as_text(cell) for cell in cells])
     found = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
     for row, cell in enumerate(found):
         if is_blank(cell):
