@@ -30,7 +30,7 @@ from crwn.errors import DataError
 from crwn.learner.ranking import TaskScore
 
 Encodable = Table | ImageFiles
-Rank = Callable[[Array, Sequence[str]], list[TaskScore]]
+Rank = Callable[[Array, Sequence[str], bool], list[TaskScore]]  # the last: whether these are all tasks to rank
 
 
 def encodable(x: Any) -> Encodable | None:
@@ -158,7 +158,8 @@ def rank_encodable(
     fitting = [names for names in groups.values() if _fits(x, infos[names[0]])]
     if not fitting:
         encode_for(x, next(iter(infos.values())), shape)  # raises with the difference
-    ranked = [rank(encode_for(x, infos[names[0]], shape), names) for names in fitting]
+    together = len(fitting) == 1
+    ranked = [rank(encode_for(x, infos[names[0]], shape), names, together) for names in fitting]
     if len(ranked) == 1:
         return ranked[0]
     return sorted((one for part in ranked for one in part), key=lambda one: -one.score)

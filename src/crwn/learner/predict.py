@@ -17,6 +17,7 @@ from crwn.contexts.bank.resident import Facts
 from crwn.contexts.density import FEWEST_ROWS
 from crwn.contexts.forking import ForkSafeLock
 from crwn.data.dataset import Rows
+from crwn.data.image_set import Array
 from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
@@ -138,12 +139,13 @@ class Predictor:
         if not isinstance(rows, Rows):
             infos = {one.name: one.info for one in bank.entries() if names is None or one.name in names}
             if infos:
-                return rank_encodable(
-                    rows,
-                    infos,
-                    self.shape,
-                    lambda x, some: self.infer_task(rows_of(x, shape=self.shape), some, method=method, keep=keep),
-                )
+
+                def rank(x: Array, some: Sequence[str], together: bool) -> list[TaskScore]:
+                    chosen = method if together or method != "auto" else "exhaustive" if len(some) <= FEW else "sketch"
+                    return self.infer_task(rows_of(x, shape=self.shape), some, method=chosen, keep=keep)
+
+                # Densities of rows that are encoded in different ways cannot be compared, outputs can.
+                return rank_encodable(rows, infos, self.shape, rank)
             rows = rows_of(np.zeros((len(rows), 1)), shape=None)  # there are no tasks, which is refused below
         if names is None and method == "auto" and len(bank) > FEW:
             check_question(rows, method, keep)
