@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,6 +73,7 @@ class Outcome:
     broken: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    named: dict[str, Any] | None = None  # named predictions, where the attack itself measured them
 
     def add(self, status: int | str, *allowed: int | str) -> None:
         """One try with its answer; it is broken unless the answer is allowed. A 500 never is."""
@@ -94,6 +95,7 @@ class Outcome:
             "broken": self.broken,
             "answers": dict(sorted(self.answers.items())),
         }
+        found |= {"named_predictions": self.named} if self.named else {}
         return found | ({"notes": self.notes[:5]} if self.notes else {})
 
 
@@ -156,3 +158,20 @@ class Probe:
 def _length(answer: bytes) -> int:
     found = re.search(rb"content-length: (\d+)", answer.lower())
     return int(found[1]) if found else 0
+
+
+def together(ask: Callable[[], None], threads: int, out: Outcome) -> None:
+    def run() -> None:
+        try:
+            ask()
+        except (httpx.TransportError, ValueError) as error:
+            out.check(False, f"{type(error).__name__}: {error}"[:100])
+
+    running = [threading.Thread(target=run) for _ in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+
+
+Attack = Callable[[Target, Outcome, float], None]

@@ -8,14 +8,12 @@ import socket
 import threading
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 
-import httpx
 import numpy as np
-from attack_target import FEATURES, Outcome, Target
+from attack_target import FEATURES, Attack, Outcome, Target, together
 
-Attack = Callable[[Target, Outcome, float], None]
 ROW = [0.5] * FEATURES
 JSON, NPY, NPZ, RAW = "application/json", "application/x-npy", "application/x-npz", "application/octet-stream"
 HALF = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/js"
@@ -179,7 +177,7 @@ def inference_flood(target: Target, out: Outcome, share: float) -> None:
             for _ in range(max(1, int(4 * share))):
                 out.add(http.post("/v1/infer-task", json=data).status_code, 200, 503)
 
-    _together(ask, 32, out)
+    together(ask, 32, out)
 
 
 def large_predictions(target: Target, out: Outcome, share: float) -> None:
@@ -192,7 +190,7 @@ def large_predictions(target: Target, out: Outcome, share: float) -> None:
                 address = "/v1/predict?task=first&probabilities=true"
                 out.add(http.post(address, content=data, headers=headers).status_code, 200, 503)
 
-    _together(ask, 8, out)
+    together(ask, 8, out)
 
 
 def burst_of_streams(target: Target, out: Outcome, share: float) -> None:
@@ -203,9 +201,10 @@ def burst_of_streams(target: Target, out: Outcome, share: float) -> None:
         lines = [stack.enter_context(target.connect()) for _ in range(max(70, int(300 * share)))]
         for line in lines:
             line.sendall(request)
-        for line in lines:
-            out.add(line.recv(100)[9:12].decode(), "200", "429")
-        out.check(out.answers["200"] <= 64, f"{out.answers['200']} streams of at most 64 were taken")
+        answers = [line.recv(100)[9:12].decode() for line in lines]
+        for answer in answers:
+            out.add(answer, "200", "429")
+        out.check(answers.count("200") <= 64, f"{answers.count('200')} streams of at most 64 were taken")
         http.delete(f"/v1/jobs/{job['id']}")
 
 
@@ -228,21 +227,7 @@ def mixed_answers(target: Target, out: Outcome, share: float) -> None:
                 found = one.post("/v1/predict", json={"rows": [rows[i].tolist()], "task": task})
                 out.check(found.json().get("labels") == wanted[i, task], f"another answer for row {i} of {task}")
 
-    _together(ask, 16, out)
-
-
-def _together(ask: Callable[[], None], threads: int, out: Outcome) -> None:
-    def run() -> None:
-        try:
-            ask()
-        except (httpx.TransportError, ValueError) as error:
-            out.check(False, f"{type(error).__name__}: {error}"[:100])
-
-    running = [threading.Thread(target=run) for _ in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
+    together(ask, 16, out)
 
 
 ATTACKS: tuple[Attack, ...] = (
