@@ -50,9 +50,16 @@ def make_app(
             await run_in_threadpool(service.stop)
 
     app = FastAPI(
-        title="crwn", version=__version__, description=_DESCRIPTION, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="crwn",
+        version=__version__,
+        description=_DESCRIPTION,
+        lifespan=lifespan,
+        openapi_url=None,  # `routes/overview.py` has it
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.service = service
+    app.state.described = b""
     for router in ROUTERS:
         app.include_router(router)
     add_handlers(app)

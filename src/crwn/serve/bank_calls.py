@@ -18,12 +18,16 @@ MOST_WAITING = 256
 
 
 class BankCalls:
-    """A bank may hang, as a database on another machine can: then its callers get an error, and nobody else waits."""
+    """A bank may hang, as a database on another machine can: then its callers get an error, and nobody else waits.
 
-    def __init__(self, limits: Limits) -> None:
+    At most `threads` calls run at the same time, and `most` run or wait.
+    """
+
+    def __init__(self, limits: Limits, *, threads: int = THREADS, most: int = MOST_WAITING) -> None:
         self.limits = limits
         self.running = 0
-        self._threads = ThreadPoolExecutor(THREADS, "crwn-bank")
+        self._most = most
+        self._threads = ThreadPoolExecutor(threads, "crwn-bank")
 
     async def call(self, function: Callable[Given, Found], *args: Given.args, **kwargs: Given.kwargs) -> Found:
         """The result of a function that reads from the bank, waited for `bank_seconds`.
@@ -41,7 +45,7 @@ class BankCalls:
         return await self._call(partial(function, *args, **kwargs), self.limits.change_seconds)
 
     async def _call(self, function: Callable[[], Found], seconds: float) -> Found:
-        if self.running >= MOST_WAITING:
+        if self.running >= self._most:
             raise ServeError.busy("too many requests wait for the bank of contexts")
         self.running += 1
         future = asyncio.get_running_loop().run_in_executor(self._threads, function)

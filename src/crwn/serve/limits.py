@@ -24,6 +24,7 @@ class Limits:
     inferences: int = 32  # requests to infer a task that run or wait
     waiting_rows: int = 50_000  # queued for prediction
     page_size: int = 1000  # tasks in one page of the list
+    listings: int = 64  # requests for a page of the list or for the map that run or wait
     jobs: int = 4  # running or waiting, or with an upload that is being read
     kept_jobs: int = 200  # ended ones whose state can still be read
     batches: int = 200_000  # of one learning job

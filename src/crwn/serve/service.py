@@ -37,6 +37,9 @@ class Service:
         self.parser = Parser(limits)
         self.upload_parser = Parser(limits)  # uploads are large: predictions do not queue behind them
         self.bank_calls = BankCalls(limits)
+        # What makes Python objects of many tasks, one at a time: several threads that do so would leave too little of
+        # Python's lock to the threads that predict.
+        self.listings = BankCalls(limits, threads=1, most=limits.listings)
         self.jobs = Jobs(limits, self.metrics)
         self.atlas = AtlasMaker(learner)
         self.params_per_task = sum(tensor.numel() for tensor in context_tensors(learner.model).values())
@@ -63,6 +66,7 @@ class Service:
         self.parser.stop()
         self.upload_parser.stop()
         self.bank_calls.stop()
+        self.listings.stop()
 
     def find(self, task: str) -> Entry | None:
         """The bank's entry of this task, if it exists, without reading its context."""

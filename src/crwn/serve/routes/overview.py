@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+import orjson
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from crwn import __version__
 from crwn.errors import BankError
@@ -67,4 +68,16 @@ async def model(request: Request) -> ModelFacts:
 async def atlas(request: Request, limit: Annotated[int, Query(ge=1, le=300)] = 300) -> Atlas:
     """Contexts on a map where similar ones lie close together; with more tasks than `limit`, an even selection."""
     service = service_of(request)
-    return await service.bank_calls.change(service.atlas.make, min(limit, service.limits.atlas_tasks))
+    return await service.listings.change(service.atlas.make, min(limit, service.limits.atlas_tasks))
+
+
+@router.get("/openapi.json", include_in_schema=False)
+async def description(request: Request) -> Response:
+    """The OpenAPI description of all endpoints, which is made once: that takes as long as many predictions."""
+    state = request.app.state
+    state.described = state.described or await service_of(request).listings.change(_describe, request.app)
+    return Response(state.described, media_type="application/json")
+
+
+def _describe(app: FastAPI) -> bytes:
+    return orjson.dumps(app.openapi())
