@@ -34,8 +34,8 @@ from crwn import Learner, NeuroModNet
 from crwn.contexts import Context
 
 ROW = [0.5] * FEATURES
-# A kind over HTTP is repeated until so many named predictions were measured meanwhile, at most so often.
-SAMPLES, REPEATS = 100, 5
+# A kind over HTTP is repeated until so many named predictions were measured meanwhile, or so many seconds are over.
+SAMPLES, SECONDS = 100, 20.0
 
 
 def make_model(folder: Path, tasks: int) -> object:
@@ -62,9 +62,9 @@ def attack_http(target: Target, wanted: object, share: float, only: list[str]) -
         began = time.perf_counter()
         with Probe(target.port, "first", ROW, wanted) as probe:
             try:
-                for _ in range(REPEATS):
+                while True:
                     attack(target, out, share)
-                    if len(probe.seconds) >= SAMPLES:
+                    if len(probe.seconds) >= SAMPLES * share or time.perf_counter() - began >= SECONDS:
                         break
             except Exception as error:  # the attacker could not go on: the service's fault until shown otherwise
                 out.check(False, f"{type(error).__name__}: {error}"[:200])

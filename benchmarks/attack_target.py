@@ -74,6 +74,7 @@ class Outcome:
     answers: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     named: dict[str, Any] | None = None  # named predictions, where the attack itself measured them
+    measured: dict[str, float] = field(default_factory=dict)
 
     def add(self, status: int | str, *allowed: int | str) -> None:
         """One try with its answer; it is broken unless the answer is allowed. A 500 never is."""
@@ -96,6 +97,7 @@ class Outcome:
             "answers": dict(sorted(self.answers.items())),
         }
         found |= {"named_predictions": self.named} if self.named else {}
+        found |= {"measured": self.measured} if self.measured else {}
         return found | ({"notes": self.notes[:5]} if self.notes else {})
 
 

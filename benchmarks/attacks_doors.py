@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from attack_target import Outcome, serving
 from attacks_files import X, small_model
-from attacks_storage import crwn
+from attacks_storage import crwn_each
 
 from crwn import Learner, NeuroModNet
 from crwn.errors import CRWNError
@@ -72,11 +72,11 @@ def data_bombs(model: Path, out: Outcome, share: float) -> None:
         with gzip.open(folder / "train-images-idx3-ubyte.gz", "wb") as file:
             file.write(b"\x00\x00\x08\x03" + b"\xff" * 12)
         files = sorted(one.name for one in folder.iterdir())
-        for _ in range(max(1, int(3 * share))):
-            for name in files:
-                done = crwn("learn", str(model), "bomb", str(folder / name))
-                held = done.returncode == 1 and "Traceback" not in done.stderr and done.stderr.startswith("error:")
-                out.check(held, f"{name}: {done.returncode} {done.stderr[-200:]}")
+        files *= max(1, int(3 * share))
+        done = crwn_each(["learn", str(model), "bomb", str(folder / name)] for name in files)
+        for name, one in zip(files, done, strict=True):
+            held = one.returncode == 1 and "Traceback" not in one.stderr and one.stderr.startswith("error:")
+            out.check(held, f"{name}: {one.returncode} {one.stderr[-200:]}")
 
 
 def impossible_models(_: Path, out: Outcome, share: float) -> None:
@@ -99,9 +99,11 @@ def tokens(model: Path, out: Outcome, share: float) -> None:
     with tempfile.TemporaryDirectory() as place:
         secret = "correct-horse-battery"
         (Path(place) / "token").write_text(secret + "\n")
-        for bad in ("", "   ", "short", " " * 20):
-            (Path(place) / "bad").write_text(bad + "\n")
-            done = crwn("serve", str(model), "--port", "0", "--token-file", str(Path(place) / "bad"))
+        commands = []
+        for i, bad in enumerate(("", "   ", "short", " " * 20)):
+            (Path(place) / f"bad {i}").write_text(bad + "\n")
+            commands.append(["serve", str(model), "--port", "0", "--token-file", str(Path(place) / f"bad {i}")])
+        for done in crwn_each(commands):
             out.check(done.returncode in (1, 2) and "Traceback" not in done.stderr, done.stderr[-100:])
         with serving(model, Path(place) / "log", "--token-file", str(Path(place) / "token")) as target:
             with target.client() as http:
@@ -111,8 +113,8 @@ def tokens(model: Path, out: Outcome, share: float) -> None:
                     f"Bearer {secret[:-1]}",
                     f"Bearer {secret}x",
                     f"Basic {secret}",
-                    "Bearer ",
-                    "bearer",
+                    f"Bearer {secret} {secret}",
+                    "Bearer",
                 ]
                 for _ in range(max(1, int(30 * share))):
                     for header in given:

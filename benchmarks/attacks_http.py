@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import random
 import socket
@@ -117,14 +118,20 @@ def raw_headers(target: Target, out: Outcome, share: float) -> None:
             out.add(http.post("/v1/predict?task=first", content=bytes(256), headers=headers).status_code, 200, 422)
 
 
-def archives(target: Target, out: Outcome, share: float) -> None:
+@functools.cache
+def _bomb() -> bytes:
+    """An archive of some megabytes that unpacks to more than a gigabyte."""
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in ("x.npy", "y.npy"):
             archive.writestr(name, bytes(600 * 2**20))
+    return bomb.getvalue()
+
+
+def archives(target: Target, out: Outcome, share: float) -> None:
     strange = io.BytesIO()
     np.savez(strange, x=np.zeros((1, FEATURES), np.float32), y=np.array([0x110000], dtype="<u4").view("<U1"))
-    bodies = [bomb.getvalue(), strange.getvalue(), strange.getvalue()[:100]] * max(1, int(10 * share))
+    bodies = [_bomb(), strange.getvalue(), strange.getvalue()[:100]] * max(1, int(10 * share))
     _posts(target, out, "/v1/tasks/bomb/learn", bodies, NPZ, 413, 422)
 
 

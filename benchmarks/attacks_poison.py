@@ -171,7 +171,7 @@ def learning_flood(target: Target, out: Outcome, share: float) -> None:
 
 def candidate_flood(target: Target, out: Outcome, share: float) -> None:
     """Groups of many rows with as many candidates as are allowed."""
-    data = {"rows": [ROW] * 512, "candidates": [f"many {i:06}" for i in range(1000)]}
+    data = {"rows": [ROW] * max(64, int(512 * share)), "candidates": [f"many {i:06}" for i in range(1000)]}
 
     def ask() -> None:
         with target.client() as http:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -68,12 +70,13 @@ def early_signals(model: Path, out: Outcome, share: float) -> None:
 
 
 def shown_passwords(model: Path, out: Outcome, _: float) -> None:
-    for arguments in (
-        ["postgresql://me:hunter2@127.0.0.1:9/bank"],
-        [str(model), "--bank", "postgresql://me:hunter2@127.0.0.1:9/bank?connect_timeout=2"],
-        [str(model), "--bank", "postgresql://me@127.0.0.1:9/bank?password=hunter2&connect_timeout=2"],
-    ):
-        done = crwn("serve", *arguments)
+    """Addresses with a password in them: whatever is printed does not have it."""
+    commands = (
+        ["serve", "postgresql://me:hunter2@127.0.0.1:9/bank"],
+        ["serve", str(model), "--bank", "postgresql://me:hunter2@127.0.0.1:9/bank?connect_timeout=2"],
+        ["serve", str(model), "--bank", "postgresql://me@127.0.0.1:9/bank?password=hunter2&connect_timeout=2"],
+    )
+    for done in crwn_each(commands):
         out.check(done.returncode == 1 and "hunter2" not in done.stdout + done.stderr, done.stderr[:100])
 
 
@@ -83,16 +86,25 @@ def damaged_run(_: Path, out: Outcome, __: float) -> None:
         run = ["run", "rotated-digits", "neuromodnet", "--size", "16", "--tasks", "2", "--batches", "3", "--seeds", "0"]
         done = crwn(*run, "--out", folder, "--json")
         out.check(done.returncode == 0, done.stderr[:200])
-        metrics = next(Path(folder).rglob("metrics.jsonl"))
-        good = metrics.read_bytes()
+        good = next(Path(folder).rglob("metrics.jsonl")).read_bytes()
+        commands = []
         for bad in (good.replace(b":", b": NaN, ", 1), good[: len(good) // 2], b"\x00\xff", b"[" * 9000, b"NaN\n"):
-            metrics.write_bytes(bad)
-            done = crwn("report", folder, "--out", str(Path(folder) / "page.html"))
+            copy = Path(folder, f"copy {len(commands)}")
+            shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("copy *"))
+            next(copy.rglob("metrics.jsonl")).write_bytes(bad)
+            commands.append(["report", str(copy), "--out", str(copy / "page.html")])
+        for done in crwn_each(commands):
             out.check("Traceback" not in done.stderr, done.stderr[-200:])
 
 
 def crwn(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "crwn", *arguments], capture_output=True, text=True, check=False)
+
+
+def crwn_each(commands: Iterable[Sequence[str]]) -> list[subprocess.CompletedProcess[str]]:
+    """Run these commands, two at a time; their results are in the same order."""
+    with ThreadPoolExecutor(2) as threads:
+        return list(threads.map(lambda arguments: crwn(*arguments), commands))
 
 
 def _record(script: str, *arguments: str) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def test_more_calls_than_may_wait_are_refused_at_once(one_by_one: BankCalls) -> 
 
 
 def test_a_call_that_takes_too_long_is_an_error(one_by_one: BankCalls) -> None:
-    with pytest.raises(ServeError, match="did not return within 0.2 s"):
+    with pytest.raises(ServeError, match=r"did not return within 0\.2 s"):
         asyncio.run(one_by_one.call(Counted(), 0.6))
 
 
