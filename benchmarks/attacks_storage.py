@@ -87,7 +87,7 @@ def damaged_run(_: Path, out: Outcome, __: float) -> None:
         done = crwn(*run, "--out", folder, "--json")
         out.check(done.returncode == 0, done.stderr[:200])
         good = next(Path(folder).rglob("metrics.jsonl")).read_bytes()
-        commands = []
+        commands: list[list[str]] = []
         for bad in (good.replace(b":", b": NaN, ", 1), good[: len(good) // 2], b"\x00\xff", b"[" * 9000, b"NaN\n"):
             copy = Path(folder, f"copy {len(commands)}")
             shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("copy *"))

@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crwn.contexts import Context
-from crwn.contexts.bank import open_bank
+from crwn.contexts.bank import open_bank, sqlite
 from crwn.errors import BankError
 
 Make = Callable[..., Context]
@@ -93,6 +94,38 @@ def test_a_reader_without_rights_follows_a_writer_and_raises_no_false_alarms(mak
         reader.wait(timeout=60)
         reader.stdout.close()
         shutil.rmtree(folder)
+
+
+def test_a_reader_without_rights_waits_while_a_log_is_made_or_removed(
+    tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A log whose index is not there yet, or no longer, cannot be read without the right to write the index."""
+    path = tmp_path / "bank.sqlite"
+    with open_bank(path) as bank:
+        bank.put(make("left", 3))
+    monkeypatch.setattr(sqlite, "may_write", lambda _: False)
+    log, index = path.with_name("bank.sqlite-wal"), path.with_name("bank.sqlite-shm")
+
+    def begin() -> None:
+        log.touch()
+        index.symlink_to(tmp_path / "missing" / "index")  # nobody can open or make it, not even root
+
+    def end() -> None:
+        log.unlink()
+        index.unlink()
+
+    with open_bank(path) as bank:
+        for read in (bank.names, lambda: bank.get("left"), lambda: open_bank(path).close()):
+            begin()
+            later = threading.Timer(0.1, end)
+            later.start()
+            read()
+            later.join()
+        begin()
+        with pytest.raises(BankError, match="cannot be opened: check that the folder is there"):
+            bank.names()
+        end()
+        assert bank.get("left").info["seed"] == 3
 
 
 @pytest.mark.parametrize("how", ["deleted", "replaced", "log deleted"])

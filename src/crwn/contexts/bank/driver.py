@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from crwn.contexts.bank.sqlite import BankFile, State
+from crwn.contexts.bank.sqlite import TRIES, BankFile, State
 from crwn.errors import BankError
 
 # Outer joins: a context whose payload is missing is damaged, not unknown.
@@ -28,7 +28,6 @@ MANY = (
 PUT_DATA = "INSERT INTO crwn_payloads (sequence, data) VALUES (?, ?)"
 _LISTED = ("sequence", "name", "version", "created", "numbers", "bytes", "classes", "info", "checksum")
 PUT_CONTEXT = f"INSERT INTO crwn_contexts ({', '.join(_LISTED)}) VALUES ({', '.join('?' * len(_LISTED))})"
-_TRIES = 50
 
 # Connections of a parent process: closing them in a forked child would change the parent's files.
 _inherited: list[tuple[sqlite3.Connection, State]] = []
@@ -61,16 +60,18 @@ class DirectReads:
 
     def _fetch(self, statement: str, values: tuple[str, ...]) -> list[Any]:
         file = self._file
-        for _ in range(_TRIES):
+        for number in range(TRIES):
             state = file.state()
-            connection, opened = self._take(state)
+            connection = None
             try:
+                connection, opened = self._take(state)
                 rows = connection.execute(statement, values).fetchall()
-            except BaseException:
-                connection.close()
-                if file.state() == state:
-                    raise
-                continue  # another process wrote meanwhile
+            except BaseException as error:
+                if connection is not None:
+                    connection.close()
+                if isinstance(error, Exception) and file.read_again(state, error, last=number == TRIES - 1):
+                    continue
+                raise
             if opened == file.state() == state:
                 self._idle.append((connection, opened))
                 return rows

@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from crwn.contexts import Store, check_store
 from crwn.contexts.bank import postgres, sqlite
 from crwn.contexts.bank.failures import bank_errors
-from crwn.contexts.bank.sqlite import BankFile
+from crwn.contexts.bank.sqlite import TRIES, BankFile
 from crwn.contexts.bank.tables import FORMAT, counters, meta, metadata
 from crwn.errors import BankError, hide_passwords
 
@@ -148,13 +148,13 @@ def _checked(
 
 
 def _first_read(engine: Engine, file: BankFile | None) -> dict[str, str]:
-    for _ in range(50):
+    for number in range(TRIES):
         state = None if file is None else file.state()
         try:
             with engine.connect() as connection:
                 return _read_meta(connection)
-        except DBAPIError:
-            if file is None or file.state() == state:
+        except DBAPIError as error:
+            if file is None or state is None or not file.read_again(state, error, last=number == TRIES - 1):
                 raise
     raise BankError(f"bank {file and file.path} is written all the time: try again")
 

@@ -21,6 +21,7 @@ from crwn.contexts.bank.checkpoints import Checkpoints
 from crwn.contexts.bank.failures import DATABASE_ERRORS, as_bank_error, bank_errors
 from crwn.contexts.bank.interface import Change, Entry, no_version
 from crwn.contexts.bank.readable import damages
+from crwn.contexts.bank.sqlite import TRIES
 from crwn.contexts.bank.stored import CHUNK, chunks, entry_of, read_row, rows_of
 from crwn.contexts.bank.tables import contexts as table
 from crwn.contexts.bank.tables import counters, forgotten, history, meta
@@ -28,7 +29,6 @@ from crwn.contexts.names import is_comparable
 from crwn.errors import BankError, ContextError, CRWNError
 
 Result = TypeVar("Result")
-TRIES = 50  # of a read while another process writes a file that this one may not lock
 
 
 class SqlBank(Closing):
@@ -214,13 +214,13 @@ class SqlBank(Closing):
         self._check_open()
         file = self._file
         with bank_errors(doing, self.where):
-            for _ in range(TRIES):
+            for number in range(TRIES):
                 state = None if file is None else file.state()
                 try:
                     with self._engine.connect() as connection:
                         found = work(connection)
-                except Exception:
-                    if file is None or file.state() == state:
+                except Exception as error:
+                    if file is None or state is None or not file.read_again(state, error, last=number == TRIES - 1):
                         raise
                     continue
                 if file is None or file.state() == state:

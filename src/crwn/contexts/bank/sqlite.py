@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,8 @@ from crwn._utils import new_file_beside, sync_folder
 from crwn.errors import BankError
 
 WAIT_SECONDS = 30.0
+MOMENT = 0.01  # seconds between two tries to open a file whose log is being made or removed
+TRIES = 50  # of a read without locks, while other processes write
 
 State = tuple[int, ...]
 
@@ -70,6 +73,17 @@ class BankFile:
         if self._log.exists():
             return (1, now.st_ino)
         return (0, now.st_ino, now.st_size, now.st_mtime_ns, now.st_ctime_ns)
+
+    def read_again(self, state: State, error: Exception, *, last: bool) -> bool:
+        """Whether to repeat a read that failed, begun in this state: another process wrote, opened or closed the bank.
+
+        Who opens or closes a bank makes or removes its log and the log's index one after the other. In between, SQLite
+        cannot open the file without the right to write; this waits until that is over, except after the `last` try.
+        """
+        if self.read_only and "unable to open" in str(error):
+            time.sleep(0.0 if last else MOMENT)
+            return not last
+        return self.state() != state
 
     def open(self) -> sqlite3.Connection:
         """A new connection with the bank's settings."""
