@@ -27,6 +27,7 @@ from crwn.cli import (
     forget,
     import_context,
     learn,
+    learn_all,
     predict,
     report,
     reproduce,
@@ -63,7 +64,7 @@ app = typer.Typer(
 )
 # In the order of `crwn --help`; a command has the name of its file.
 for _file in (
-    *(demo, run, compare, search, reproduce, report, learn, predict, tasks, forget, export, import_context),
+    *(demo, run, compare, search, reproduce, report, learn, learn_all, predict, tasks, forget, export, import_context),
     *(backup, restore),
     *(atlas, serve, bench),
 ):

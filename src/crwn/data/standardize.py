@@ -51,6 +51,22 @@ def column_scaling(x: Tensor) -> Scaling:
     return _short(x.mean(dim=0), 12 if far else 6), _short(deviations, 6)
 
 
+def as_large_as_full(scaling: Scaling, used: int) -> Scaling:
+    """The column scaling of rows whose inputs after the first `used` are zero, so that they are as large as full rows.
+
+    Frozen weights are made for rows that use every input: a table with few columns in a wide model would reach the
+    hidden layer so small that its activations were almost linear.
+
+    >>> as_large_as_full(((5.0, 0.0, 0.0, 0.0), (2.0, 1.0, 1.0, 1.0)), used=1)
+    ((5.0, 0.0, 0.0, 0.0), (1.0, 1.0, 1.0, 1.0))
+    """
+    means, deviations = scaling
+    if not isinstance(means, tuple) or not isinstance(deviations, tuple) or not 0 < used < len(deviations):
+        return scaling
+    share = (used / len(deviations)) ** 0.5
+    return means, (*_short(share * torch.tensor(deviations[:used], dtype=torch.float64), 6), *deviations[used:])
+
+
 def overall_scaling(x: Tensor) -> tuple[float, float]:
     """Mean and standard deviation over all values, for callers that have scaled their columns already."""
     sample = x[:: max(1, len(x) // SAMPLE)].to(torch.float64)

@@ -14,10 +14,17 @@ from crwn.contexts import Context, ContextInfo, check_name
 from crwn.contexts.kinds import Kind, check_kind
 from crwn.data import inputs
 from crwn.data.dataset import Rows
-from crwn.data.standardize import NO_SCALING, Scaling, Standardize, check_scaling, measure_scaling
+from crwn.data.standardize import (
+    NO_SCALING,
+    Scaling,
+    Standardize,
+    as_large_as_full,
+    check_scaling,
+    measure_scaling,
+)
 from crwn.errors import ConfigError, DataError
 from crwn.layers.weights import named_generator
-from crwn.learner.encode import encodable, encode_to_learn, encode_validation
+from crwn.learner.encode import encodable, encode_to_learn, encode_validation, encoding_of
 from crwn.learner.targets import Targets, convert, make_targets
 from crwn.training.task import PreparedTask
 
@@ -102,6 +109,8 @@ def prepare_task(
         table = True if facts.columns is not None and tensor.ndim == 2 else None
         if known or scaling is None:
             scaling = known.info.scaling if known else usual or measure_scaling(tensor, table=table)
+            if table and not known and (named := encoding_of(facts)) is not None:
+                scaling = as_large_as_full(scaling, named.width)
         check_scaling(scaling, task)
         weight = None if sample_weight is None else _weights(sample_weight, len(tensor))
         ready = Rows(tensor, targets.y, prepare=Standardize(scaling), weight=weight)

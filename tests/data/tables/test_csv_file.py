@@ -124,3 +124,12 @@ def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"a,label\n1,2\n" * 99)[:-20])
     with pytest.raises(DataError, match="cannot be read as CSV"):
         read_csv(tmp_path / "a.csv.gz")
+
+
+def test_a_file_without_a_header_has_numbered_columns() -> None:
+    table = read_csv(b"1,red\n2,blue\n", header=False)
+    assert (table.names, len(table), table.place(1)) == (("column 1", "column 2"), 2, "line 2")
+    assert list(table.column(1)) == ["red", "blue"]
+    numbers = read_csv(b"1;2\n3;4\n", header=False).block([0, 1])
+    assert numbers is not None
+    assert numbers.tolist() == [[1, 2], [3, 4]]

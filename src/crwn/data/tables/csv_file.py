@@ -23,13 +23,14 @@ SEPARATORS = ",;\t|"
 GZIP = b"\x1f\x8b"
 
 
-def read_csv(data: Path | bytes, source: str | None = None, most: int | None = None) -> Table:
+def read_csv(data: Path | bytes, source: str | None = None, most: int | None = None, *, header: bool = True) -> Table:
     """A CSV whose first line names the columns; the separator and the encoding of the text are detected.
 
     Args:
         data: the file, or its content.
         source: its name in messages.
         most: refuse gzipped content that unpacks to more bytes; by default a share of the memory that is free.
+        header: whether the first line names the columns; else it is a row, and they are `column 1` and so on.
     """
     source = source or str(data if isinstance(data, Path) else "the CSV")
     lines = _lines(data, source, most)
@@ -39,7 +40,7 @@ def read_csv(data: Path | bytes, source: str | None = None, most: int | None = N
     if first.lower().startswith("sep=") and len(first) == 5:  # a line that spreadsheets write
         separator, start = first[4], start + 1
     separator = separator or _separator(lines[start : start + 2], source)
-    parsed = _CSVLines(lines, start, separator, source)
+    parsed = _CSVLines(lines, start, separator, source, header=header)
     _check_header(parsed.header, source)
     return Table(
         source, tuple(parsed.header), len(parsed), parsed.column, parsed.numbers, lambda: parsed.records()[1], separator
@@ -49,13 +50,13 @@ def read_csv(data: Path | bytes, source: str | None = None, most: int | None = N
 class _CSVLines:
     """The lines of a CSV, parsed when they are asked for: all numbers at once by NumPy, or cell by cell."""
 
-    def __init__(self, lines: list[str], start: int, separator: str, source: str) -> None:
+    def __init__(self, lines: list[str], start: int, separator: str, source: str, *, header: bool) -> None:
         self.separator, self.source = separator, source
-        self._lines, self._start = lines, start
+        self._lines, self._start = lines, start + header  # of the first row
         self._quoted = any('"' in line for line in lines)
         header_line = next(csv.reader(lines[start : start + 1], delimiter=separator), []) if lines else []
-        self.header = [name.strip() for name in header_line]
-        self._body = [line for line in lines[start + 1 :] if line.strip()] if not self._quoted else []
+        self.header = [name.strip() if header else f"column {at}" for at, name in enumerate(header_line, start=1)]
+        self._body = [line for line in lines[self._start :] if line.strip()] if not self._quoted else []
         self.column = cache(self._column)
         self.records = cache(self._records)
 
@@ -83,8 +84,8 @@ class _CSVLines:
     def _records(self) -> tuple[list[list[str]], list[int]]:
         """The cells of every row, and the line that each row begins in."""
         rows, starts = [], []
-        reader = csv.reader(self._lines[self._start + 1 :], delimiter=self.separator, strict=True)
-        above = self._start + 2  # the header's line and one, because lines count from 1
+        reader = csv.reader(self._lines[self._start :], delimiter=self.separator, strict=True)
+        above = self._start + 1  # lines count from 1
         begin = 0
         try:
             for row in reader:

@@ -62,7 +62,7 @@ class TableEncoding:
         """The rows of a table as float32 inputs `[rows, width]`; columns are found by name, in any order.
 
         Args:
-            width: inputs of the model; rows of an encoding with text, dates or gaps get zeros up to it.
+            width: inputs of the model; narrower rows get zeros up to it.
 
         Raises:
             DataError: a column is missing or unknown, or a cell is not of its column's kind.
@@ -71,7 +71,7 @@ class TableEncoding:
         if not len(table):
             raise DataError(f"{table.source} has no rows")
         found = self._encoded(table, at)
-        if width is None or self.plain or width <= found.shape[1]:
+        if width is None or width <= found.shape[1]:
             return found
         return np.pad(found, ((0, 0), (0, width - found.shape[1])))
 
