@@ -88,15 +88,15 @@ def read_split(files: TableFiles, how: Reading) -> Split:
         DataError: a file cannot be read, or has too few rows.
     """
     table = _read(files.train, how)
-    random = named_generator("leaderboard", files.name, how.seed)
     if files.test is None:
         test = max(1, round(how.test * len(table)))
         if len(table) - test < 2:
             raise DataError(f"{files.train} has {len(table)} rows: too few to learn from some and test with others")
-        order = _stratified(labels_of(table, table.label), test, random)
-        train, rest = table.select(order[test:]), table.select(order[:test])
+        chosen, held = _parts(labels_of(table, table.label), test, how.seed)
+        train, rest = table.select(chosen), table.select(held)
     else:
-        train, rest = table.select(random.permutation(len(table)).tolist()), _read(files.test, how)
+        order = named_generator("leaderboard", files.name, how.seed).permutation(len(table))
+        train, rest = table.select(order.tolist()), _read(files.test, how)
     if how.most is not None:
         train = train.select(range(min(how.most, len(train))))
     return Split(train, rest, learn_encoding(train), labels_of(train, train.label))
@@ -115,25 +115,16 @@ def _read(path: Path, how: Reading) -> Table:
     return table.using(label=named, ignore=[name for name in how.ignore if name in table.names])
 
 
-def _stratified(labels: Array, test: int, random: np.random.Generator) -> list[int]:
-    """Rows in an order whose first `test` have the classes in their usual shares."""
-    order = random.permutation(len(labels))
-    values = labels.tolist()
-    counts = Counter(values)
-    seen: Counter[Any] = Counter()
-    keys = np.zeros(len(order))
-    for place, row in enumerate(order.tolist()):
-        keys[place] = (seen[values[row]] + 0.5) / counts[values[row]]
-        seen[values[row]] += 1
-    spread: list[int] = order[np.argsort(keys, kind="stable")].tolist()
-    return _every(spread, test)
+def _parts(labels: Array, test: int, seed: int) -> tuple[list[int], list[int]]:
+    """Rows to learn from and `test` others, each with all classes in their usual shares where they are large enough."""
+    from sklearn.model_selection import train_test_split
 
-
-def _every(order: list[int], test: int) -> list[int]:
-    """The same rows, those at even distances first."""
-    chosen = np.unique(np.linspace(0, len(order) - 1, test).round().astype(int))
-    taken = set(chosen.tolist())
-    return [order[at] for at in chosen] + [row for at, row in enumerate(order) if at not in taken]
+    counts = Counter(labels.tolist())
+    enough = min(counts.values()) > 1 and len(counts) <= min(test, len(labels) - test)
+    codes = np.unique(np.array([str(label) for label in labels.tolist()]), return_inverse=True)[1]
+    rows = np.arange(len(labels))
+    train, held = train_test_split(rows, test_size=test, stratify=codes if enough else None, random_state=seed)
+    return train.tolist(), held.tolist()
 
 
 def make_model(folder: Path, tables: Sequence[TableFiles], how: Reading, *, seed: int = 0) -> None:
