@@ -110,11 +110,19 @@ def _paint(figure: Any, lines: Sequence[Line]) -> bool:
     colours = [COLOURS["better" if value >= 0 else "worse"] for value in values]
     axes.barh([line.task for line in lines], values, color=colours)
     axes.axvline(0, color="black", linewidth=0.8)
+    widest = max((abs(value) for value in values), default=0.0) or 1.0
+    axes.set_xlim(min([*values, 0.0]) - 0.12 * widest, max([*values, 0.0]) + 0.12 * widest)
+    for place, value in enumerate(values):
+        beside = {"ha": "left" if value >= 0 else "right", "va": "center", "fontsize": 7}
+        axes.annotate(
+            f"{value:+.1f}", (value, place), (3 if value >= 0 else -3, 0), textcoords="offset points", **beside
+        )
     axes.margins(y=0.01)
     axes.invert_yaxis()
     best = "the best other classifier" if len(_names(lines)) > 1 else "always the majority class"
     axes.set_xlabel(f"accuracy minus that of {best}, in percentage points")
-    axes.set_title(f"{len(lines)} tables: {sum(value < 0 for value in values)} losses on top, then wins")
+    less, more = sum(value < 0 for value in values), sum(value > 0 for value in values)
+    axes.set_title(f"{len(lines)} tables: {less} worse, {len(lines) - less - more} equal, {more} better")
     return bool(lines)
 
 
