@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 import sys
 import tempfile
@@ -36,6 +37,7 @@ from crwn.contexts import Context
 ROW = [0.5] * FEATURES
 # A kind over HTTP is repeated until so many named predictions were measured meanwhile, or so many seconds are over.
 SAMPLES, SECONDS = 100, 20.0
+BEFORE = 2.0  # seconds in which nothing attacks
 
 
 def make_model(folder: Path, tasks: int) -> object:
@@ -53,11 +55,13 @@ def make_model(folder: Path, tasks: int) -> object:
 
 
 def attack_http(target: Target, wanted: object, share: float, only: list[str]) -> dict[str, Any]:
-    """Every kind over HTTP, with the named predictions meanwhile and the growth of the log."""
+    """Every kind over HTTP, with the named predictions before and meanwhile and the growth of the log."""
     found: dict[str, Any] = {}
     for attack in (*attacks_http.ATTACKS, *attacks_poison.ATTACKS):
         if only and attack.__name__ not in only:
             continue
+        with Probe(target.port, "first", ROW, wanted) as before:
+            time.sleep(BEFORE * share)
         out, size = Outcome(), target.log.stat().st_size
         began = time.perf_counter()
         with Probe(target.port, "first", ROW, wanted) as probe:
@@ -71,7 +75,8 @@ def attack_http(target: Target, wanted: object, share: float, only: list[str]) -
         found[attack.__name__] = out.record() | {
             "seconds": round(time.perf_counter() - began, 1),
             "log_bytes": target.log.stat().st_size - size,
-            "named_predictions": probe.record(),
+            "named_predictions": probe.record() | {"p99_ms_before": before.record()["p99_ms"]},
+            "load": round(os.getloadavg()[0], 1),
         }
         _report(attack.__name__, found[attack.__name__])
     return found
@@ -88,7 +93,10 @@ def attack_storage(model: Path, share: float, only: list[str]) -> dict[str, Any]
             attack(model, out, share)
         except Exception as error:
             out.check(False, f"{type(error).__name__}: {error}"[:200])
-        found[attack.__name__] = out.record() | {"seconds": round(time.perf_counter() - began, 1)}
+        found[attack.__name__] = out.record() | {
+            "seconds": round(time.perf_counter() - began, 1),
+            "load": round(os.getloadavg()[0], 1),
+        }
         _report(attack.__name__, found[attack.__name__])
     return found
 

