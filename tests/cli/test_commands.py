@@ -33,6 +33,9 @@ COMMANDS = (
         "import-context",
         "backup",
         "restore",
+        "extend",
+        "share",
+        "classify",
     ),
     *("atlas", "serve", "bench", "data/list", "data/fetch", "data/import"),
 )

@@ -52,7 +52,7 @@ def test_rows_of_the_task_are_likelier_and_less_surprising_than_moved_ones() -> 
     likelihood, surprise = stacked([own, moved]).score(chain(200, seed=5).float())
     assert float(likelihood[:, 0].mean()) > float(likelihood[:, 1].mean()) + 2
     assert float((likelihood[:, 0] > likelihood[:, 1]).double().mean()) > 0.75  # of 12 inputs
-    mean, deviation = own.unexplained
+    mean, deviation = own.surprise
     assert abs(float(surprise[:, 0].mean()) - mean) < 3 * deviation / 200**0.5 + 0.1 * deviation
     assert float(surprise[:, 1].mean()) > mean + deviation
 
@@ -68,7 +68,7 @@ def test_few_rows_have_no_density_and_long_rows_a_part() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"tree": "AAAA"}, {"tree": 3}, {"scale": 0}, {"inputs": 13}, {"unexplained": [1.0]}, {"rows": "many"}]
+    "change", [{"tree": "AAAA"}, {"tree": 3}, {"scale": 0}, {"inputs": 13}, {"surprise": [1.0]}, {"rows": "many"}]
 )
 def test_a_damaged_record_is_no_density(change: dict[str, object]) -> None:
     record = make_density(rows(200))

@@ -165,3 +165,25 @@ def test_rankings_are_sorted_by_the_score_they_show_and_can_be_none_of_these(dig
     noise = learner.infer_task(np.random.default_rng(0).uniform(0, 16, size=(32, 64)))
     assert noise.none_of_these is True
     assert all(one.score < 0.1 for one in noise if one.strange)
+
+
+def test_false_alarms_are_as_rare_as_asked_for(twenty: Learner, digits: Data) -> None:
+    def alarms(share: float) -> float:
+        found = [
+            twenty.infer_task(group(digits, i, 11 * i + 37 * again, 16), false_alarms=share).none_of_these
+            for i in range(PERMUTATIONS)
+            for again in range(4)
+        ]
+        return sum(map(bool, found)) / len(found)
+
+    few, usual, many = alarms(0.001), alarms(0.05), alarms(0.5)
+    assert few <= usual <= 0.15  # of 80 groups
+    assert many > 0.25
+
+
+@pytest.mark.parametrize("share", [0, 1, -0.1, float("nan"), True, "few"])
+def test_a_share_of_false_alarms_is_between_0_and_1(twenty: Learner, digits: Data, share: object) -> None:
+    with pytest.raises(ConfigError, match="false_alarms is a share"):
+        twenty.infer_task(digits[0][:4], false_alarms=share)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="false_alarms is a share"):
+        twenty.infer_rows(digits[0][:4], false_alarms=share)  # type: ignore[arg-type]

@@ -21,9 +21,11 @@ from crwn.cli import (
     atlas,
     backup,
     bench,
+    classify,
     compare,
     data,
     export,
+    extend,
     forget,
     import_context,
     learn,
@@ -35,6 +37,7 @@ from crwn.cli import (
     run,
     search,
     serve,
+    share,
     tasks,
 )
 from crwn.cli.demo import demo
@@ -65,6 +68,7 @@ app = typer.Typer(
 # In the order of `crwn --help`; a command has the name of its file.
 for _file in (
     *(demo, run, compare, search, reproduce, report, learn, learn_all, predict, tasks, forget, export, import_context),
+    *(extend, share, classify),
     *(backup, restore),
     *(atlas, serve, bench),
 ):

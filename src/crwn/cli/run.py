@@ -35,7 +35,8 @@ def command(
         typer.Argument(
             metavar="METHOD",
             autocompletion=method_names,
-            help="neuromodnet, flynet, supsup, batche, psp, stl, mtl, finetune, ewc, replay, ranpac, or a custom one.",
+            help="neuromodnet, flynet, backbone, supsup, batche, psp, stl, mtl, finetune, ewc, replay, ranpac, or a "
+            "custom one.",
         ),
     ] = None,
     size: Annotated[

@@ -46,7 +46,7 @@ class Density:
         parent: position of the input that predicts each, its own for the first, `[described]`.
         slope, mean, residual: of the formula above, `[described]`.
         spread: variance over rows of the log-likelihood, divided by that of independent inputs.
-        unexplained: mean and deviation of `surprise` over rows of the task.
+        surprise: its mean and deviation over rows of the task.
         rows: the number of rows that these were measured on.
     """
 
@@ -56,7 +56,7 @@ class Density:
     mean: Tensor
     residual: Tensor
     spread: float
-    unexplained: tuple[float, float]
+    surprise: tuple[float, float]
     rows: int
 
 
@@ -70,27 +70,27 @@ def described(inputs: int) -> Tensor:
 
 
 def make_density(x: Rows) -> dict[str, Any] | None:
-    """The density of a task's standardized rows as JSON; None for fewer than `FEWEST_ROWS` rows.
+    """The density of a task's standardized rows as JSON; None for fewer than `FEWEST_ROWS` rows, and for images.
 
     At most `MOST_ROWS` are used, drawn at random, always the same ones: rows are often sorted by class.
     """
     if len(x) < FEWEST_ROWS:
         return None
     order = torch.from_numpy(named_generator("density rows", len(x)).permutation(len(x))[:MOST_ROWS])
-    rows = x.select(order).inputs(slice(None)).flatten(1)
-    if rows.shape[1] < 2:
+    rows = x.select(order).inputs(slice(None))
+    if rows.ndim != 2 or rows.shape[1] < 2:
         return None
     some = rows[:, described(rows.shape[1])].double()
     held = torch.arange(len(some)) < round(HELD_OUT * len(some))
     record = {"inputs": rows.shape[1], **_encode(*_tree(some[~held].numpy()))}
-    blank = {"spread": 1.0, "unexplained": [0.0, 1.0], "rows": 0}
+    blank = {"spread": 1.0, "surprise": [0.0, 1.0], "rows": 0}
     density = read_density(record | blank)
     if density is None:
         return None
     likelihood, surprise = (part[:, 0] for part in stacked([density]).score(some[held].float()))
     return record | {
         "spread": _short(float(likelihood.var(correction=0)) / (some.shape[1] / 2)),
-        "unexplained": [_short(float(surprise.mean())), _short(float(surprise.std(correction=0)))],
+        "surprise": [_short(float(surprise.mean())), _short(float(surprise.std(correction=0)))],
         "rows": int(held.sum()),
     }
 
@@ -153,7 +153,7 @@ def read_density(stored: object) -> Density | None:
             "tree": str() as text,
             "scale": int() | float() as scale,
             "spread": int() | float() as spread,
-            "unexplained": [int() | float() as mean, int() | float() as deviation],
+            "surprise": [int() | float() as mean, int() | float() as deviation],
             "rows": int() as rows,
         } if 2 <= inputs <= 2**31 and 0 < scale < 1e30 and spread >= 0 and deviation >= 0:
             pass
@@ -190,8 +190,8 @@ class Densities:
     def score(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Log-likelihood and surprise of every row under every task, both `[rows, tasks]`.
 
-        Surprise is the log of the share of a row's squared distance from the task's mean that the tree leaves
-        unexplained: large digits and small ones have the same where both are of the task.
+        Surprise is the log of the squared errors of the tree, each divided by its usual size, for the squared distance
+        of the row from the task's mean: thick digits and thin ones have the same where both are of the task.
 
         Args:
             rows: described inputs, `[rows, described]`, or `[tasks, rows, described]` scaled for each task.
@@ -200,8 +200,9 @@ class Densities:
         for row in rows if rows.ndim == 2 else rows.transpose(0, 1):
             away = row - self.mean
             left = (away - self.slope * away.gather(1, self.parent)).square()
-            likelihoods.append(self.constant - 0.5 * (left / self.residual).sum(dim=1))
-            surprises.append((left.sum(dim=1) + FLOOR).log() - (away.square().sum(dim=1) + FLOOR).log())
+            errors = (left / self.residual).sum(dim=1)
+            likelihoods.append(self.constant - 0.5 * errors)
+            surprises.append((errors + FLOOR).log() - (away.square().sum(dim=1) + FLOOR).log())
         return torch.stack(likelihoods), torch.stack(surprises)
 
 

@@ -20,19 +20,18 @@ SIZE = 256  # tasks that are scored at once
 # uncertainty is than one with all of it, as a logarithm. Found on held-out training rows (docs/unknown-tasks.md).
 ENTROPY = 4.0
 OVERSTATED = 1.75  # where probabilities of tasks are those with which they are right, found on the same rows
-# New rows differ a little from those a density learned from: this share of their deviation is tolerated.
-TOLERANCE = 0.25
-# With this factor the fit of one group in twenty of the task's rows is low enough to count as strange.
-ALARMS = STRANGER / 0.05
+# New rows differ a little from those a density was measured on: this share of their deviation is tolerated.
+TOLERANCE = 0.1
+FALSE_ALARMS = 0.05  # share of a task's own groups that may be called strange
 LIKELY = 1e-3  # a task of a lower probability is not among those that the rows may be of
 
 
 @lru_cache(maxsize=4096)
 def _opened(key: tuple[object, ...]) -> Density | None:
-    inputs, tree, scale, spread, unexplained, rows = key
-    usual = list(unexplained) if isinstance(unexplained, tuple) else None
+    inputs, tree, scale, spread, surprise, rows = key
+    usual = list(surprise) if isinstance(surprise, tuple) else None
     return read_density(
-        {"inputs": inputs, "tree": tree, "scale": scale, "spread": spread, "unexplained": usual, "rows": rows}
+        {"inputs": inputs, "tree": tree, "scale": scale, "spread": spread, "surprise": usual, "rows": rows}
     )
 
 
@@ -41,7 +40,7 @@ def density_of(info: ContextInfo) -> Density | None:
     stored = info.density
     if stored is None or info.kind != "classification":
         return None
-    usual = stored.get("unexplained")
+    usual = stored.get("surprise")
     key = (*(stored.get(name) for name in ("inputs", "tree", "scale", "spread")), usual, stored.get("rows"))
     try:
         return _opened(tuple(tuple(part) if isinstance(part, list) else part for part in key))
@@ -51,12 +50,16 @@ def density_of(info: ContextInfo) -> Density | None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What densities say of rows: log-likelihood and surprise `[rows, tasks]`, and what is usual for each task."""
+    """What densities say of rows: log-likelihood and surprise `[rows, tasks]`, and what is usual for each task.
+
+    `false_alarms` is the share of the rows or groups of a task that may be called strange to it.
+    """
 
     names: Sequence[str]
     likelihood: Tensor
     surprise: Tensor
     densities: Sequence[Density]
+    false_alarms: float = FALSE_ALARMS
 
     @property
     def temperature(self) -> float:
@@ -73,7 +76,10 @@ class Evidence:
         return self.likelihood.double() / self.temperature
 
     def fits(self) -> Tensor:
-        """The probability that a group of the task's rows is at least as surprising, times `ALARMS`: `[tasks]`."""
+        """How usual such a group is for each task, `[tasks]`: below `STRANGER` for `false_alarms` of its own groups.
+
+        It is the probability that a group of the task's rows is at least as surprising, times a factor.
+        """
         return self._usual(self.surprise.double().mean(dim=0), len(self.surprise))
 
     def row_fits(self, at: Tensor) -> Tensor:
@@ -81,18 +87,26 @@ class Evidence:
         return self._usual(self.surprise.double(), 1)[torch.arange(len(at)), at]
 
     def _usual(self, found: Tensor, rows: int) -> Tensor:
-        mean, deviation = torch.tensor([one.unexplained for one in self.densities], dtype=torch.float64).T
+        mean, deviation = torch.tensor([one.surprise for one in self.densities], dtype=torch.float64).T
         measured = torch.tensor([float(max(one.rows, 1)) for one in self.densities], dtype=torch.float64)
         error = deviation.clamp_min(1e-6) * (1 / rows + 1 / measured + TOLERANCE**2).sqrt()
         tail: Tensor = torch.special.erfc((found - mean) / (error * math.sqrt(2)))
-        return ALARMS * tail / 2
+        return tail / 2 * (STRANGER / self.false_alarms)
 
 
-def evidence(names: Sequence[str], infos: Sequence[ContextInfo], x: Tensor, scalings: Tensor) -> Evidence | None:
+def evidence(
+    names: Sequence[str],
+    infos: Sequence[ContextInfo],
+    x: Tensor,
+    scalings: Tensor,
+    *,
+    false_alarms: float = FALSE_ALARMS,
+) -> Evidence | None:
     """What the densities of these tasks say of raw rows `[rows, ...]`; None unless all tasks have one for such rows.
 
     Args:
         scalings: of every task, `[tasks, 2, 1]` or `[tasks, 2, columns]`.
+        false_alarms: of `Evidence`.
     """
     inputs = x[0].numel()
     found = [density_of(info) for info in infos]
@@ -106,7 +120,7 @@ def evidence(names: Sequence[str], infos: Sequence[ContextInfo], x: Tensor, scal
         for at in range(0, len(known), SIZE)
     ]
     likelihood, surprise = (torch.cat(list(part), dim=1) for part in zip(*parts, strict=True))
-    return Evidence(names, likelihood, surprise, known)
+    return Evidence(names, likelihood, surprise, known, false_alarms)
 
 
 def _score(densities: Densities, x: Tensor, some: Tensor, scalings: Tensor) -> tuple[Tensor, Tensor]:
@@ -135,7 +149,9 @@ def ranked(found: Evidence, by_outputs: Sequence[TaskScore]) -> list[TaskScore]:
     fits = found.fits()
     # Densities see how inputs go together, outputs what they mean: each notices strangers that the other does not.
     others = [1.0 if name not in known or (fit := known[name].fit) is None else fit for name in found.names]
-    fits = torch.minimum(fits, torch.tensor(others, dtype=torch.float64))
+    # That of the outputs is below `STRANGER` for so many of the task's own groups, by measurements on training rows.
+    allowed = min(1.0, found.false_alarms / STRANGER)
+    fits = torch.minimum(fits, torch.tensor(others, dtype=torch.float64) / allowed)
     order = logits.argsort(descending=True).tolist()
     best = TaskScore(found.names[order[0]], 0.0, float(fits[order[0]]))
     return [

@@ -31,6 +31,7 @@ from crwn.learner.inferring import Inferring
 from crwn.learner.predict import Infer, Outputs, Predictor
 from crwn.learner.prepare import DataArgs, prepare_task, rows_and_labels
 from crwn.learner.private import LearnArgs, PrivateLearning
+from crwn.learner.sharing import Sharing
 from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.statistics_store import StatisticsStore
 from crwn.learner.trainer import Trainer, TrainingArgs
@@ -45,7 +46,7 @@ from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
 
-class Learner(PrivateLearning, Inferring, Extending, Closing):
+class Learner(PrivateLearning, Inferring, Extending, Sharing, Closing):
     """Learns any number of tasks with one frozen model; what each task learned is its context, stored in a bank.
 
     Args:

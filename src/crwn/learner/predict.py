@@ -22,7 +22,7 @@ from crwn.data.inputs import rows_of, standardize_rows
 from crwn.data.standardize import stack_scalings, standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
 from crwn.learner.checks import warn_of_scale
-from crwn.learner.density_ranking import Evidence, ranked_rows
+from crwn.learner.density_ranking import FALSE_ALARMS, Evidence, ranked_rows
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
 from crwn.learner.entropy import row_entropies
 from crwn.learner.ranking import TaskScore
@@ -126,14 +126,20 @@ class Predictor:
         return logits, chosen, classes
 
     def infer_task(
-        self, rows: Rows | Encodable, names: Sequence[str] | None, *, method: Method = "auto", keep: int = 24
+        self,
+        rows: Rows | Encodable,
+        names: Sequence[str] | None,
+        *,
+        method: Method = "auto",
+        keep: int = 24,
+        false_alarms: float = FALSE_ALARMS,
     ) -> list[TaskScore]:
         """These tasks, or all of them, ranked by how well they fit the rows as a group; see `Learner.infer_task`."""
         with computing_in(self.precision, self.device.type):
-            return self._infer_task(rows, names, method, keep)
+            return self._infer_task(rows, names, method, keep, false_alarms)
 
     def _infer_task(
-        self, rows: Rows | Encodable, names: Sequence[str] | None, method: Method, keep: int
+        self, rows: Rows | Encodable, names: Sequence[str] | None, method: Method, keep: int, false_alarms: float
     ) -> list[TaskScore]:
         bank = self.resident.bank
         if not isinstance(rows, Rows):
@@ -142,25 +148,29 @@ class Predictor:
 
                 def rank(x: Array, some: Sequence[str], together: bool) -> list[TaskScore]:
                     chosen = method if together or method != "auto" else "exhaustive" if len(some) <= FEW else "sketch"
-                    return self.infer_task(rows_of(x, shape=self.shape), some, method=chosen, keep=keep)
+                    return self._infer_task(rows_of(x, shape=self.shape), some, chosen, keep, false_alarms)
 
                 # Densities of rows that are encoded in different ways cannot be compared, outputs can.
                 return rank_encodable(rows, infos, self.shape, rank)
             rows = rows_of(np.zeros((len(rows), 1)), shape=None)  # there are no tasks, which is refused below
+        check_question(rows, method, keep, false_alarms)
         if names is None and method == "auto" and len(bank) > FEW:
-            check_question(rows, method, keep)
             many = bank.names() if len(bank) <= MANY else self.sketches.likely(rows, MANY)
-            found = infer_by_density(self.model, self.resident, many, rows, keep=keep, busy=self.busy)
+            found = infer_by_density(
+                self.model, self.resident, many, rows, keep=keep, false_alarms=false_alarms, busy=self.busy
+            )
             if found is not None:
                 return found
         if names is None and method in ("auto", "sketch") and len(bank) > FEW:
-            check_question(rows, method, keep)
             likely = self.sketches.likely(rows, keep)
             return rank_tasks(self.model, self.resident, likely, rows, busy=self.busy)
         names = bank.names() if names is None else names
-        return infer_task(self.model, self.resident, names, rows, method=method, keep=keep, busy=self.busy)
+        asked = {"method": method, "keep": keep, "false_alarms": false_alarms}
+        return infer_task(self.model, self.resident, names, rows, **asked, busy=self.busy)  # type: ignore[arg-type]
 
-    def infer_rows(self, rows: Rows | Encodable, names: Sequence[str] | None) -> list[TaskScore]:
+    def infer_rows(
+        self, rows: Rows | Encodable, names: Sequence[str] | None, *, false_alarms: float = FALSE_ALARMS
+    ) -> list[TaskScore]:
         """The likeliest of these tasks, or of all, for every row on its own.
 
         Raises:
@@ -169,11 +179,11 @@ class Predictor:
         if not isinstance(rows, Rows):
             raise DataError("the tasks of single rows are inferred from numbers: give arrays, or the task of each row")
         names = self.resident.bank.names(limit=MANY + 1) if names is None else list(names)
-        check_question(rows, "auto", 1)
+        check_question(rows, "auto", 1, false_alarms)
         if not 0 < len(names) <= MANY:
             few = "no tasks yet" if not names else f"more than {MANY:,} tasks"
             raise TaskError(f"the task of each row is inferred among 1 to {MANY:,} tasks, there are {few}: give tasks=")
-        found = density_evidence(self.resident, names, rows)
+        found = density_evidence(self.resident, names, rows, false_alarms)
         if found is None:
             raise TaskError(
                 "the task of each row is inferred from densities, and some of these tasks have none (learned by an "

@@ -22,6 +22,7 @@ from crwn.training.exact.files import digest, from_bytes, read, to_bytes
 
 FOLDER = "statistics"
 KEY = "signing.key"
+SHARED = "shared"
 
 
 class StatisticsStore:
@@ -114,11 +115,33 @@ class StatisticsStore:
         if self.folder is not None:
             (self.folder / f"{name}.safetensors").unlink(missing_ok=True)
 
+    @property
+    def shared_file(self) -> Path | None:
+        """Where the head over the classes of all tasks is kept; None in memory."""
+        return None if self.folder is None else self.folder / f"{SHARED}.safetensors"
+
+    def shared(self) -> bytes | None:
+        """What `put_shared` stored; None where nothing was."""
+        if self.shared_file is None:
+            return self._memory.get(SHARED)
+        try:
+            return self.shared_file.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ContextError(f"cannot read {self.shared_file}: {error.strerror or error}: check the file") from None
+
+    def put_shared(self, data: bytes) -> None:
+        """Store the head over the classes of all tasks, the whole of it or nothing."""
+        self._put(SHARED, data)
+
     def copy_to(self, folder: Path, bank: Bank) -> None:
-        """Write the statistics that contexts of this bank name into another model folder."""
+        """Write the statistics that contexts of this bank name, and the shared head, into another model folder."""
         every = [(entry.info.exact or {}).get("statistics") for entry in bank.entries()]
         named = [name for name in every if isinstance(name, str)]
         target = StatisticsStore(folder)
+        if (head := self.shared()) is not None:
+            target.put_shared(head)
         for name in named:
             data = self._memory.get(name) if self.folder is None else (self.folder / f"{name}.safetensors").read_bytes()
             if data is not None:

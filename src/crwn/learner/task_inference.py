@@ -16,7 +16,7 @@ from crwn.contexts.sketch import distances, how_far, likely, usual
 from crwn.data.dataset import Rows
 from crwn.data.standardize import standardize_per_task
 from crwn.errors import ConfigError, DataError, TaskError
-from crwn.learner.density_ranking import Evidence, evidence, ranked
+from crwn.learner.density_ranking import FALSE_ALARMS, Evidence, evidence, ranked
 from crwn.learner.entropy import normalised_entropy, row_entropies
 from crwn.learner.one_shot import choose_tasks, row_scalings
 from crwn.learner.ranking import TaskScore, ranking_score
@@ -158,13 +158,14 @@ def infer_by_density(
     rows: Rows,
     *,
     keep: int,
+    false_alarms: float = FALSE_ALARMS,
     busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[TaskScore] | None:
     """The tasks ranked by their densities and, for the `keep` likeliest, their output entropies; likeliest first.
 
     None unless all tasks have a density.
     """
-    found = density_evidence(resident, names, rows)
+    found = density_evidence(resident, names, rows, false_alarms)
     if found is None:
         return None
     logits = found.logits().sum(dim=0)
@@ -173,7 +174,9 @@ def infer_by_density(
     return ranked(found, rank_tasks(model, resident, some, rows, busy=busy))
 
 
-def density_evidence(resident: ResidentStack, names: Sequence[str], rows: Rows) -> Evidence | None:
+def density_evidence(
+    resident: ResidentStack, names: Sequence[str], rows: Rows, false_alarms: float = FALSE_ALARMS
+) -> Evidence | None:
     """What the densities of these tasks say of the rows; None unless all of them have one."""
     facts: dict[str, Facts] = {}
     size = min(MANY, resident.capacity)
@@ -181,11 +184,14 @@ def density_evidence(resident: ResidentStack, names: Sequence[str], rows: Rows) 
         facts |= resident.facts(names[at : at + size])
     every = [facts[name] for name in names]
     scalings = row_scalings(rows, every)
-    return evidence(names, [fact.info for fact in every], rows.inputs(slice(None)), scalings)
+    x = rows.inputs(slice(None))
+    return evidence(names, [fact.info for fact in every], x, scalings, false_alarms=false_alarms)
 
 
-def check_question(rows: Rows, method: str, keep: int) -> None:
-    """Raise an error for a method that does not exist, for a number of tasks to keep below 1, and for no rows."""
+def check_question(rows: Rows, method: str, keep: int, false_alarms: float = FALSE_ALARMS) -> None:
+    """Raise an error for an unknown method, no tasks to keep, a share outside 0..1, and for no rows."""
+    if isinstance(false_alarms, bool) or not isinstance(false_alarms, int | float) or not 0 < false_alarms < 1:
+        raise ConfigError(f"false_alarms is a share above 0 and below 1, got {false_alarms!r}")
     if method not in METHODS:
         raise ConfigError(f'unknown method "{method}": choose one of {", ".join(METHODS)}')
     if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
@@ -202,6 +208,7 @@ def infer_task(
     *,
     method: Method = "auto",
     keep: int = 24,
+    false_alarms: float = FALSE_ALARMS,
     busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[TaskScore]:
     """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
@@ -214,8 +221,10 @@ def infer_task(
     check_question(rows, method, keep)
     if not names:
         raise TaskError("this learner has no tasks yet: learn one first")
-    if method == "auto" and (found := infer_by_density(model, resident, names, rows, keep=keep, busy=busy)) is not None:
-        return found
+    if method == "auto":
+        found = infer_by_density(model, resident, names, rows, keep=keep, false_alarms=false_alarms, busy=busy)
+        if found is not None:
+            return found
     if method == "exhaustive":
         return rank_tasks(model, resident, names, rows, busy=busy)
     if method == "one-shot":

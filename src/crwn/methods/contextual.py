@@ -25,7 +25,7 @@ from crwn.scenarios import Scenario, Task
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.evaluation import predict_logits
 from crwn.training.exact import ExactSettings, learn_exact
-from crwn.training.exact.shared_head import SharedHead, frozen_units
+from crwn.training.exact.shared_head import UNITS, SharedHead, shared_units
 from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callbacks, Learned
 from crwn.training.recipe import Recipe
@@ -67,6 +67,7 @@ class Contextual(Independent):
     """
 
     answers_without_task = True
+    head_units = UNITS  # of the shared head on a backbone
 
     def __init__(self, scenario: Scenario, *, size: str | None, seed: int, options: BaseModel) -> None:
         super().__init__(scenario, size=size, seed=seed, options=options)
@@ -144,7 +145,7 @@ class Contextual(Independent):
     def _shared_head(self, tasks: Sequence[Task]) -> SharedHead:
         assert isinstance(self.model, EncodedNetwork)
         if self._head is None:
-            self._head = SharedHead(*frozen_units(self.model), model=fingerprint(self.model))
+            self._head = SharedHead(*shared_units(self.model, self.head_units), model=fingerprint(self.model))
         for task in tasks:
             if task.name not in self._head.tasks:
                 ready = encoded_task(self.model, prepared(task), progress=self.progress)[1]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError, create_model
 
 from crwn._utils import first_problem
 from crwn.errors import ConfigError
+from crwn.methods.backbone import BackboneMethod
 from crwn.methods.batche import BatchE
 from crwn.methods.ewc import EWC
 from crwn.methods.file import method_in_file
@@ -38,7 +39,20 @@ ELSEWHERE = {
 M = TypeVar("M", bound=BaseModel)
 METHODS: dict[str, type[Method]] = {
     method.name: method
-    for method in (NeuroModNetMethod, FlyNetMethod, SupSup, BatchE, PSP, STL, MTL, Finetune, EWC, Replay, RanPAC)
+    for method in (
+        NeuroModNetMethod,
+        FlyNetMethod,
+        BackboneMethod,
+        SupSup,
+        BatchE,
+        PSP,
+        STL,
+        MTL,
+        Finetune,
+        EWC,
+        Replay,
+        RanPAC,
+    )
 }
 
 

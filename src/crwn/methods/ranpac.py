@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from torch import Tensor, nn
 
 from crwn.data.dataset import Rows
+from crwn.data.standardize import Scaling
 from crwn.errors import ConfigError, TaskError
 from crwn.layers.weights import named_generator
 from crwn.methods.independent import prepared
@@ -20,6 +21,7 @@ from crwn.models import EncodedNetwork, ImageFlyNet
 from crwn.models.backbones import BackboneNet
 from crwn.models.image_flynet import filters_for
 from crwn.scenarios import Scenario, Task
+from crwn.scenarios.rescale import rescaled, rescaled_rows
 from crwn.training.checkpoint import Checkpoint
 from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callbacks
@@ -75,8 +77,19 @@ class RanPAC(Method):
         self, tasks: Sequence[Task], recipe: Recipe, *, callbacks: Callbacks = (), checkpoint: Checkpoint | None = None
     ) -> None:
         for task in tasks:
-            rows = task.train if self.encoder is None else encoded_task(self.encoder, prepared(task))[1].rows
+            rows = task.train
+            if self.encoder is not None:
+                rows = encoded_task(self.encoder, prepared(self._scaled(task)), progress=self.progress)[1].rows
             self._add(task, rows)
+
+    def _scaled(self, task: Task) -> Task:
+        """The task with images as the encoder takes them."""
+        scaling = self._scaling
+        return task if scaling is None else rescaled(task, scaling)
+
+    @property
+    def _scaling(self) -> Scaling | None:
+        return self.encoder.byte_scaling if isinstance(self.encoder, BackboneNet) else None
 
     def _add(self, task: Task, rows: Rows) -> None:
         start, count = self.products.shape[1], len(task.classes)
@@ -127,7 +140,10 @@ class RanPAC(Method):
         if self._weights is None:
             self._weights = self._solve(self.ridge)
         assert self._weights is not None  # the ridge was chosen among those that work
-        ready = rows if self.encoder is None else encoded(self.encoder, rows)[1]
+        ready = rows
+        if self.encoder is not None:
+            scaling = self._scaling
+            ready = encoded(self.encoder, rows if scaling is None else rescaled_rows(rows, scaling))[1]
         weights = self._weights.float()
         parts = [self._units(ready.inputs(slice(at, at + BLOCK))) @ weights for at in range(0, len(ready), BLOCK)]
         return torch.cat(parts) if parts else torch.zeros(0, weights.shape[1])

@@ -1,6 +1,6 @@
 """The endpoints, one file a group."""
 
-from crwn.serve.routes import jobs, learn, look, observe, overview, page, predict, tasks
+from crwn.serve.routes import jobs, learn, look, observe, overview, page, predict, sharing, tasks
 
 ROUTERS = (
     predict.router,
@@ -8,6 +8,7 @@ ROUTERS = (
     tasks.router,
     learn.router,
     observe.router,
+    sharing.router,
     jobs.router,
     overview.router,
     page.router,

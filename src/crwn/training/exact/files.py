@@ -15,13 +15,14 @@ from crwn._utils import write_whole
 from crwn.contexts.labels import decode_label, encode_label
 from crwn.data.standardize import read_scaling
 from crwn.errors import ContextError
+from crwn.training.exact.solve import AnyArray
 from crwn.training.exact.statistics import Array, Statistics
 
 FORMAT = 1
 
 
-def to_bytes(statistics: Statistics) -> bytes:
-    """Serialize; equal statistics give equal bytes."""
+def to_bytes(statistics: Statistics, **more: AnyArray) -> bytes:
+    """Serialize, with more arrays beside the sums; equal statistics give equal bytes."""
     record = {
         "format": FORMAT,
         "model": statistics.model,
@@ -35,6 +36,7 @@ def to_bytes(statistics: Statistics) -> bytes:
         "products": np.ascontiguousarray(statistics.products),
         "weights": statistics.weights,
         "counts": statistics.counts,
+        **{name: np.ascontiguousarray(array) for name, array in more.items()},
     }
     return bytes(save(arrays, {"crwn_statistics": json.dumps(record, sort_keys=True)}))
 

@@ -15,12 +15,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from crwn.data.dataset import Rows
+from crwn.data.standardize import NO_SCALING, Scaling
 from crwn.errors import CRWNError, DataError, TaskError
+from crwn.layers import context_tensors
 from crwn.models import EncodedNetwork
+from crwn.models.backbones import BackboneNet
+from crwn.models.backbones.head import Expansion
 from crwn.training.exact.accumulate import Report, accumulate, precision_for
+from crwn.training.exact.output_layer import output_layer
 from crwn.training.exact.solve import (
     AnyArray,
     Array,
@@ -31,6 +36,7 @@ from crwn.training.exact.solve import (
 )
 from crwn.training.exact.statistics import Statistics
 
+UNITS = 2000  # random units on the features of a backbone
 Encode = Callable[[Tensor], Tensor]
 Member = tuple[str, Hashable]  # a task and one of its classes
 
@@ -47,11 +53,23 @@ class FrozenFeatures:
             return self.encode(x)
 
 
-def frozen_units(model: EncodedNetwork) -> tuple[int, Encode]:
-    """How many units the output layer of such a network takes, and the function from its features to them."""
-    head = model.head
-    encode = getattr(head, "encode", None)  # random units on the features of a backbone
-    return model.decoder.frozen.in_features, (lambda x: x.float()) if encode is None else lambda x: encode(x.float())
+def shared_units(model: nn.Module, units: int = UNITS) -> tuple[int, Encode]:
+    """How many units a shared head has on this model, and the function that computes them.
+
+    For a network with an encoder it takes the encoder's features: those of a backbone become `units` frozen random
+    units `relu(W f)`. For other networks it takes inputs, and the units are the inputs of the output layer as every
+    task finds them before it learns.
+
+    Raises:
+        ModelError: the model's outputs are not those of a modulated linear layer.
+    """
+    if isinstance(model, BackboneNet):
+        expansion = Expansion(model.features, units=units, seed=model.config["seed"])
+        return expansion.out_features, lambda f: expansion(f.float())
+    if isinstance(model, EncodedNetwork):
+        return model.features, lambda f: f.float()
+    layer, start = output_layer(model), context_tensors(model)
+    return layer.width, lambda x: layer.features(start, x).float()
 
 
 class SharedHead:
@@ -61,11 +79,22 @@ class SharedHead:
         width: the number of features.
         encode: inputs to features `[rows, width]`; by default the rows are features.
         model: what the features come from, so that sums of other features are never added.
+        scaling: mean and deviation that rows of all tasks are standardized with.
+        sums: those of an earlier head, to go on from; of no rows by default.
     """
 
-    def __init__(self, width: int, encode: Encode = lambda x: x.float(), *, model: str = "") -> None:
+    def __init__(
+        self,
+        width: int,
+        encode: Encode = lambda x: x.float(),
+        *,
+        model: str = "",
+        scaling: Scaling = NO_SCALING,
+        sums: Statistics | None = None,
+    ) -> None:
         self.encode = encode
-        self.sums = Statistics.empty(width, (), model=model, precision=precision_for(width))
+        empty = Statistics.empty(width, (), model=model, scaling=scaling, precision=precision_for(width))
+        self.sums = sums or empty
         self._solution: Solution | None = None
 
     @property
@@ -124,9 +153,13 @@ class SharedHead:
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
         """Log-probabilities up to a constant of every class of every task, `[rows, classes]`, for inputs."""
+        return self.encode(x) @ self.weights
+
+    @property
+    def weights(self) -> Tensor:
+        """What features are multiplied with to give `logits`, `[width, classes]`."""
         found = self.solution
-        weights = torch.from_numpy(found.gain).float()
-        return self.encode(x) @ weights * found.sharpness
+        return torch.from_numpy(found.gain).float() * found.sharpness
 
     def task_logits(self, logits: Tensor) -> tuple[list[str], Tensor]:
         """The tasks, and their log-probabilities up to a constant `[rows, tasks]`: the sum over their classes."""
