@@ -10,6 +10,8 @@ The checks use what both versions have: commands, HTTP, `Learner`, and a few mod
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import json
 import signal
 import sys
@@ -76,20 +78,26 @@ def main() -> None:
     def chosen(checks: tuple[Callable[[Any], str], ...]) -> list[Callable[[Any], str]]:
         return [check for check in checks if not given.only or check.__name__ in given.only]
 
+    def keep(check: Callable[[Any], str], given_to: object) -> None:
+        found[check.__name__] = try_it(check, given_to)
+        if given.json:  # after every check: a run that is stopped loses none
+            held = sum(one["held"] for one in found.values())
+            with contextlib.redirect_stdout(io.StringIO()):
+                write_record({"checks": len(found), "held": held, "outcomes": found}, given.json)
+
     for stored in chosen((*defects_stored.STORED, *defects_doors.DOORS)):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
-            found[stored.__name__] = try_it(stored, Path(place))
+            keep(stored, Path(place))
     for own in chosen(defects_served.OWN_SERVICE):
         with tempfile.TemporaryDirectory() as place:
-            found[own.__name__] = try_it(own, make_model(Path(place) / "small.crwn", 0))
+            keep(own, make_model(Path(place) / "small.crwn", 0))
     if served := chosen(defects_served.SERVED):
         with tempfile.TemporaryDirectory() as place:
             model = make_model(Path(place) / "large.crwn", given.tasks)
             with serving(model, Path(place) / "log") as target:
                 for check in served:
-                    found[check.__name__] = try_it(check, target)
-    held = sum(one["held"] for one in found.values())
-    write_record({"checks": len(found), "held": held, "outcomes": found}, given.json)
+                    keep(check, target)
+    print(json.dumps(found, indent=2))
 
 
 if __name__ == "__main__":

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pickle
 import re
-import resource
 import shutil
 import signal
 import tarfile
 import threading
-import time
 import zipfile
 from pathlib import Path
 
-from defects_stored import X, crwn, small
+from defects_stored import X, crwn
 
 from crwn import Learner, NeuroModNet
 from crwn.errors import CRWNError
@@ -52,19 +49,6 @@ def array_bomb(folder: Path) -> str:
     lines = done.stderr.strip().splitlines()
     held = done.returncode == 1 and lines and lines[-1].startswith("error:") and "memory" not in done.stderr.lower()
     return "" if held or "most" in done.stderr else f"status {done.returncode}: {done.stderr.strip()[-150:]}"
-
-
-def impossible_model(folder: Path) -> str:
-    model, _ = small(folder)
-    good = json.loads((model / "model.json").read_text())
-    (model / "model.json").write_text(json.dumps(good | {"config": good["config"] | {"hidden": [40_000] * 3}}))
-    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-    began = time.monotonic()
-    done = crwn("tasks", str(model))
-    took, used = time.monotonic() - began, max(used, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
-    if done.returncode == 1 and done.stderr.startswith("error:") and used < 2 * 2**20:
-        return ""
-    return f"status {done.returncode} after {took:.0f} s and {used / 2**20:.1f} GB: {done.stderr.strip()[-100:]}"
 
 
 def token_file(folder: Path) -> str:
@@ -158,6 +142,6 @@ def pickled(folder: Path) -> str:
 
 
 DOORS = (
-    nan_in_metrics, array_bomb, impossible_model, token_file, bank_option, token_of_spaces, shown_password,
+    nan_in_metrics, array_bomb, token_file, bank_option, token_of_spaces, shown_password,
     source_archive, forks, pickled,
 )  # fmt: skip
