@@ -3,7 +3,7 @@
     python benchmarks/defects.py --json results/bench/defects.json                     # this version
     PYTHONPATH=OLD/src python benchmarks/defects.py --json results/bench/defects_before.json   # one in another folder
 
-`scripts/hardness_page.py` makes `results/notes/hardness.md` of the two records, with the test that guards each defect.
+`scripts/hardness_page.py` makes `results/bench/hardness.md` of the two records, with the test that guards each defect.
 The checks use what both versions have: commands, HTTP, `Learner`, and a few modules that were not renamed.
 """
 

@@ -1,4 +1,4 @@
-"""Write results/notes/hardness.md: each defect that an attack found, its test, and what two versions of the code do.
+"""Write results/bench/hardness.md: each defect that an attack found, its test, and what two versions of the code do.
 
 python scripts/hardness_page.py
 """
@@ -12,7 +12,7 @@ from typing import Any
 from crwn.report.tables import aligned
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "results" / "notes" / "hardness.md"
+PAGE = ROOT / "results" / "bench" / "hardness.md"
 BEFORE, NOW = (ROOT / "results" / "bench" / name for name in ("defects_before.json", "defects.json"))
 
 # Defect -> what it is, and the test that guards it.

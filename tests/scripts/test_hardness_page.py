@@ -1,4 +1,4 @@
-"""results/notes/hardness.md shows what its records hold, and names tests that are there."""
+"""results/bench/hardness.md shows what its records hold, and names tests that are there."""
 
 from __future__ import annotations
 
