@@ -23,8 +23,9 @@ from crwn.data import load
 from crwn.data.dataset import Rows
 from crwn.layers import context_tensors
 from crwn.training.loop import train
-from crwn.training.private import PrivateSettings, RowGradients
+from crwn.training.private import PrivateSettings
 from crwn.training.recipe import make_recipe
+from crwn.training.row_gradients import RowGradients
 from crwn.training.task import PreparedTask
 
 DELTA = 1e-5

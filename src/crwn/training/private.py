@@ -5,7 +5,7 @@ Gaussian noise of deviation σ C and divides by the expected number of rows. Wha
 holds for the context and whatever is computed from it, such as momentum and the average over steps. C is the usual
 length of gradients of the untrained model on random inputs: it must not be measured on the rows.
 
-The gradient of one row is the row's own part of the product that a plain step sums up: it is kept for a block of rows.
+`crwn.training.row_gradients` computes the gradients of single rows.
 """
 
 from __future__ import annotations
@@ -14,25 +14,20 @@ import math
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor, nn
 
-from crwn.errors import ConfigError, DataError, MissingExtraError, ModelError
+from crwn.errors import ConfigError, DataError, MissingExtraError
 from crwn.layers import context_tensors
-from crwn.models import EncodedNetwork, Network, network_of
-from crwn.models.row_contexts import row_contexts
-from crwn.models.tied import functional_call_tied
 from crwn.training.features import encoded_task
 from crwn.training.loop import Learned
+from crwn.training.row_gradients import RowGradients
 from crwn.training.task import PreparedTask
 
-BLOCK_NUMBERS = 2**19  # of gradients in memory at once: they stay in the cache
-RANDOM_ROWS = 256  # inputs that the length of gradients is measured on
 AVERAGED = 0.5  # share of the steps, the last ones, over which the context is averaged
 
 
@@ -159,61 +154,3 @@ def train_private(
         report(step + 1, steps)
     seconds = time.perf_counter() - began
     return PrivateResult(Learned(task.name, mean, steps, loss, seconds), spent, noise, share)
-
-
-class RowGradients:
-    """Gradients of single rows: every row gets its own copy of the context, of which the loss is differentiated.
-
-    Args:
-        network: a network whose rows do not influence each other.
-        classes: of the task, the first outputs.
-    """
-
-    def __init__(self, network: nn.Module, classes: int) -> None:
-        found = network_of(network)
-        if not isinstance(found, Network) or not found.rowwise:
-            raise ModelError(
-                f"{type(network).__name__} has no gradients of single rows: private learning takes NeuroModNet and "
-                "FlyNet without batch norm"
-            )
-        self.network, self.classes = found, classes
-
-    def usual_length(self, model: nn.Module, shape: Sequence[int]) -> float:
-        """The median length of a row's gradient for random inputs and labels, with the model's own context."""
-        generator = torch.Generator().manual_seed(0)
-        x = torch.randn(RANDOM_ROWS, *shape, generator=generator)
-        y = torch.randint(self.classes, (RANDOM_ROWS,), generator=generator)
-        if isinstance(model, EncodedNetwork):
-            x = model.encode(x)
-        found, _ = self._gradients(context_tensors(model), x, y)
-        return max(float(_lengths(found).median()), 1e-12)
-
-    def clipped_sum(
-        self, tensors: Mapping[str, Tensor], x: Tensor, y: Tensor, clip: float
-    ) -> tuple[dict[str, Tensor], float]:
-        """The sum over rows of their gradients divided by `clip` and clipped to length one, and the mean loss."""
-        sums = {name: torch.zeros_like(value) for name, value in tensors.items()}
-        total, size = 0.0, max(16, BLOCK_NUMBERS // sum(value.numel() for value in tensors.values()))
-        for some, labels in zip(torch.split(x, size), torch.split(y, size), strict=True):
-            if not len(some):  # a step that chose no row
-                break
-            found, loss = self._gradients(tensors, some, labels)
-            factor = _lengths(found).clamp_min(clip).reciprocal()  # [rows]
-            for name, value in found.items():
-                sums[name] += torch.tensordot(factor, value, dims=1)
-            total += loss
-        return sums, total / max(1, len(x))
-
-    def _gradients(self, tensors: Mapping[str, Tensor], x: Tensor, y: Tensor) -> tuple[dict[str, Tensor], float]:
-        """The gradients of single rows `[rows, ...]`, and the sum of their losses."""
-        each = {name: value.detach().expand(len(x), *value.shape) for name, value in tensors.items()}
-        leaves = [value.requires_grad_() for value in each.values()]
-        logits = functional_call_tied(self.network, row_contexts(each).broadcastable(), x)
-        loss = F.cross_entropy(logits[:, : self.classes], y, reduction="sum")
-        return dict(zip(each, torch.autograd.grad(loss, leaves), strict=True)), float(loss.detach())
-
-
-def _lengths(gradients: Mapping[str, Tensor]) -> Tensor:
-    """The length of every row's gradient, `[rows]`."""
-    parts = [value.reshape(len(value), -1).square().sum(dim=1) for value in gradients.values()]
-    return torch.stack(parts).sum(dim=0).sqrt()
