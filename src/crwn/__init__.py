@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 _HOME = {
     "AsyncClient": "crwn.serve.async_client",
     "BackboneNet": "crwn.models",
+    "DeepBackboneNet": "crwn.models",
     "Client": "crwn.serve.client",
     "Context": "crwn.contexts",
     "ContextStack": "crwn.contexts",
@@ -31,6 +32,7 @@ _HOME = {
 __all__ = [
     "AsyncClient",
     "BackboneNet",
+    "DeepBackboneNet",
     "Client",
     "Context",
     "ContextStack",
@@ -55,7 +57,15 @@ if TYPE_CHECKING:
     from crwn.data.dataset import Rows
     from crwn.errors import CRWNError
     from crwn.learner import Learner
-    from crwn.models import BackboneNet, FlyNet, ImageBackbone, ImageFlyNet, NeuroModNet, NeuroModResNet
+    from crwn.models import (
+        BackboneNet,
+        DeepBackboneNet,
+        FlyNet,
+        ImageBackbone,
+        ImageFlyNet,
+        NeuroModNet,
+        NeuroModResNet,
+    )
     from crwn.models.convert import neuromodulate
     from crwn.scenarios import make_scenario
     from crwn.serve.async_client import AsyncClient

@@ -26,3 +26,10 @@ def test_a_target_that_is_reached_and_one_that_is_not() -> None:
     assert reached.accuracy >= 50.0
     never = first_reached(99.0, [[Check(10, 1.0, 50.0), Check(20, 2.0, 60.0)]])
     assert (never.seconds, never.step, never.accuracy, never.final) == (None, 20, 60.0, 60.0)
+
+
+def test_a_closed_form_has_one_check_at_its_end() -> None:
+    reached = time_to(50.0, SCENARIO, size="10k", settings={"recipe": "best"}, seed=0)
+    assert reached.seconds is not None
+    assert reached.seconds > 0
+    assert (reached.step, reached.accuracy) == (0, 100.0)

@@ -43,6 +43,19 @@ def test_photos_are_learned_and_predicted(crwn: Crwn, tmp_path: Path) -> None:
         assert len(learner.tasks) == 2
 
 
+@pytest.mark.parametrize("depth", ["last", "all"])
+def test_a_depth_modulates_layers_of_the_backbone(crwn: Crwn, tmp_path: Path, depth: str) -> None:
+    model, data = tmp_path / "photos.crwn", photos(tmp_path / "data")
+    learn = ("learn", model, "colours", data, "--image-size", "32", "--epochs", "1")
+    facts = crwn(*learn, "--backbone", "efficientnet-lite0", "--depth", depth, "--json")
+    assert facts["batches"] == 1
+    assert facts["params_per_task"] == {"last": 2958, "all": 12_413}[depth]
+    found = crwn("predict", model, photos(tmp_path / "new", seed=5, count=3), "--task", "colours", "--json")
+    assert found["accuracy"] == 100.0
+    assert "was made with --depth" in crwn("learn", model, "again", data, "--depth", "head", fails=True)
+    crwn("learn", model, "colours", data, "--replace", "--epochs", "1")
+
+
 def test_a_text_column_is_learned_and_predicted(crwn: Crwn, tmp_path: Path) -> None:
     bills = ["please pay the invoice {}", "your payment {} is overdue", "the bill number {} is attached"]
     chats = ["see you at lunch at {}", "the kids play football on {}", "my cat slept for {} hours"]
@@ -68,6 +81,8 @@ def test_what_is_refused(crwn: Crwn, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "--model is for networks without a backbone" in crwn(
         *learn, "--backbone", "efficientnet-lite0", "--model", "flynet", fails=True
     )
+    assert "--depth deep: choose one of head, last, all" in crwn(*learn, "--depth", "deep", fails=True)
+    assert "--depth last is for models on a backbone" in crwn(*learn, "--depth", "last", fails=True)
     (data / "red" / "note.jpg").write_text("no photo")
     assert "red/note.jpg" in crwn(*learn, "--backbone", "efficientnet-lite0", fails=True)
     rows = tmp_path / "rows.csv"

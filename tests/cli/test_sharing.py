@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from command_line import SMALL, Crwn
+from crwn import Learner
 from crwn.data import load
 
 
@@ -60,3 +61,20 @@ def test_rows_without_a_task_are_classified(crwn: Crwn, parts: Path) -> None:
     assert "has no class" in crwn("share", model, "first", parts / "later.npz", fails=True)
     crwn("forget", model, "later")
     assert {one["task"] for one in crwn("classify", model, parts / "later.npz", "--json")["answers"]} == {"first"}
+
+
+def test_a_forgotten_task_leaves_no_sums(crwn: Crwn, parts: Path) -> None:
+    model = parts / "m.crwn"
+    for name in ("first", "later"):
+        crwn("learn", model, name, parts / f"{name}.npz", "--model", "flynet", "--exact", "--keep-statistics")
+        crwn("share", model, name, parts / f"{name}.npz")
+    before = {path.name for path in (model / "statistics").iterdir()}
+    assert crwn("forget", model, "later", "--json")["tasks"] == 1
+    after = {path.name for path in (model / "statistics").iterdir()}
+    assert len(before - after) == 1
+    assert "shared.safetensors" in after
+    assert '"later"' in crwn("forget", model, "later", fails=True)
+    answers = crwn("classify", model, parts / "later.npz", "--json")["answers"]
+    assert {one["task"] for one in answers} == {"first"}
+    with Learner.load(model) as learner:
+        assert learner.shared_tasks == ["first"]

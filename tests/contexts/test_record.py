@@ -136,3 +136,48 @@ def test_tensors_that_are_not_where_they_should_be_are_refused(entry: object) ->
     with pytest.raises(ContextError, match="is not a context") as caught:
         Context.from_bytes(data)
     assert "\n" not in str(caught.value)
+
+
+def test_classes_that_contexts_share_are_read_once_and_always_checked() -> None:
+    one, other = (read_record(make(name, seed=1).to_bytes(), source="x") for name in ("a", "b"))
+    assert one.classes is other.classes
+    odd = {
+        "classes": [1],
+        "model": "x",
+        "created": "never",
+        "a": ",'classes':[2],",
+    }  # keys of the record inside the facts
+    context = Context("a", make().tensors, ("yes", 1, (2, 3)), MODEL, info=odd)
+    again = Context.from_bytes(context.to_bytes())
+    assert (again.classes, again.model, again.created) == (("yes", 1, (2, 3)), MODEL, context.created)
+    assert dict(again.info) == odd
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"\"classes\":[", r"\"classes\":[1],\"more\":[", None),  # a key between them: decoded as a whole
+        (r",\"created\"", r",\"classes\":[5,6],\"created\"", None),  # twice: the last one counts, as in any JSON
+        (r",\"created\"", r",\"classes\":[5,5],\"created\"", "repeat a label"),
+        (r",\"store\"", r",\"classes\":[5,5],\"store\"", "repeat a label"),
+        (r",\"store\"", r",\"model\":7,\"store\"", "is not a context"),
+        (r"\"classes\":[", r"\"classes\":[NaN,", "no readable crwn metadata"),
+    ],
+)
+def test_records_with_other_keys_are_read_as_json_is(old: str, new: str, message: str | None) -> None:
+    data = make().to_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = data[8 : 8 + length].decode().rstrip().replace(old, new, 1)
+    assert header.count(new) == 1
+    checksum = json.loads(json.loads(header)["__metadata__"]["crwn"].replace("NaN", "0"))["checksum"]
+    header = header.replace(checksum, "0" * 64)
+    header += " " * (-len(header) % 8)
+    forged = len(header).to_bytes(8, "little") + header.encode() + data[8 + length :]
+    forged = forged.replace(b"0" * 64, hashlib.sha256(forged).hexdigest().encode(), 1)
+    if message is None:
+        stored = read_record(forged, source="x")
+        record = json.loads(json.loads(header)["__metadata__"]["crwn"])
+        assert stored.classes == tuple(record["classes"])
+        return
+    with pytest.raises(ContextError, match=message):
+        read_record(forged, source="x")

@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from crwn.experiments import RunResult
+from crwn.experiments import RunConfig, RunResult, run
 from crwn.experiments.result import summary
+
+
+def test_runs_in_closed_form_have_no_length(tmp_path: Path, undisturbed: dict[str, RunResult]) -> None:
+    config = RunConfig(scenario="rotated-digits", method="flynet", tasks=2, settings={"training": "exact"})
+    found = run(config, tmp_path)
+    assert found.closed_form
+    assert found.length == "closed form"
+    other = undisturbed["finetune"]
+    assert not other.closed_form
+    assert other.length == f"{other.budget['batches']:,} batches"
 
 
 def test_seeds_are_averaged(undisturbed: dict[str, RunResult]) -> None:

@@ -26,6 +26,9 @@ NETWORKS: dict[str, Any] = {
     "best": lambda: crwn.NeuroModNet(64, (96, 80), 10, seed=0, weights="patches", norm="layer"),
     "flynet": lambda: crwn.FlyNet(64, 640, 10, seed=0),
     "image-flynet": lambda: crwn.ImageFlyNet((3, 8, 8), 10, seed=0, filters=32, sides=(3, 5), mirror_predictions=True),
+    "image-flynet-best": lambda: crwn.ImageFlyNet(
+        (3, 8, 8), 10, seed=0, filters=32, sides=(3, 5), colours=4, gains=3, symmetric=True
+    ),
     "resnet": lambda: NeuroModResNet(width=4, classes=10, seed=0, input_shape=(3, 8, 8)),
 }
 
@@ -33,7 +36,7 @@ NETWORKS: dict[str, Any] = {
 @pytest.fixture(scope="module", params=NETWORKS)
 def taught(request: pytest.FixtureRequest, digits: Data) -> tuple[crwn.Learner, Array]:
     x, y = digits[0][:300].copy(), digits[1]
-    if request.param in ("resnet", "image-flynet"):
+    if request.param == "resnet" or request.param.startswith("image"):
         x = np.repeat(x.reshape(-1, 1, 8, 8), 3, axis=1)
     learner = crwn.Learner(NETWORKS[request.param]())
     learner.learn("all", x, y[:300], batches=10, progress=False)

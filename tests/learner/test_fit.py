@@ -6,7 +6,7 @@ import torch
 
 from crwn import FlyNet, NeuroModNet, Recipe
 from crwn.errors import ConfigError
-from crwn.learner.fit import choose_recipe, fit, group_tasks
+from crwn.learner.fit import choose_recipe, fit, group_tasks, sample_positions
 from crwn.learner.prepare import prepare_task
 from crwn.models import fingerprint
 from crwn.training.task import PreparedTask
@@ -61,3 +61,12 @@ def test_contexts_come_with_what_task_inference_needs() -> None:
     assert "accuracy" in last.info, "of validation rows"
     same = next(fit(model, [[prepared(name="a")]], Recipe(batches=20), seed=0))[0]
     assert all(torch.allclose(same.tensors[key], value, atol=1e-5) for key, value in first.tensors.items())
+
+
+@pytest.mark.parametrize(("rows", "count"), [(100, 30), (1000, 512), (7, 7), (3, 10), (0, 4)])
+def test_a_sample_is_spread_over_all_rows(rows: int, count: int) -> None:
+    found = sample_positions(rows, count)
+    assert len(found) == min(rows, count)
+    gaps = torch.diff(torch.cat([torch.tensor([-1]), found, torch.tensor([rows])]))
+    assert gaps.min() >= 1
+    assert gaps.max() <= 2 * max(1, -(-rows // count)), "no part of the rows is left out, the last one neither"

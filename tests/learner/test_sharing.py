@@ -66,6 +66,28 @@ def test_a_folder_keeps_the_head_and_another_process_sees_what_was_added(tmp_pat
             copy.classify(x)
 
 
+@pytest.mark.parametrize("how", [{"method": "exact"}, {"batches": 5}])
+def test_a_task_learned_from_the_start_has_to_be_shared_again(how: dict[str, Any]) -> None:
+    learner = learned(["low", "high"])
+    x, y = digits()
+    mine = np.isin(y, TASKS["high"])
+    learner.learn("high", x[mine], [f"digit {label}" for label in y[mine]], replace=True, progress=False, **how)
+    assert learner.shared_tasks == ["low"], "the labels that it was shared with may be gone"
+    assert {one.task for one in learner.classify(x)} == {"low"}
+    assert learner.share("high", x[mine], [f"digit {label}" for label in y[mine]]) == 7
+    assert {one.label for one in learner.classify(x[mine])} >= {"digit 6", "digit 9"}
+
+
+def test_many_tasks_learned_again_and_a_task_extended_by_its_old_rows() -> None:
+    learner = learned(["low", "high"])
+    x, y = digits()
+    low, high = (np.isin(y, TASKS[name]) for name in ("low", "high"))
+    learner.extend("high", x[high][:9], y[high][:9], old=(x[high], y[high]), batches=3, progress=False)
+    assert learner.shared_tasks == ["low", "high"], "its old rows are still of the task"
+    learner.learn_many({"low": (x[low], y[low])}, batches=3, replace=True, progress=False)
+    assert learner.shared_tasks == ["high"]
+
+
 def test_what_cannot_be_shared_is_refused_and_changes_nothing() -> None:
     learner = learned(["low"])
     x, y = digits()

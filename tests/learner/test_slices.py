@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -65,3 +68,19 @@ def test_the_model_is_free_between_slices(monkeypatch: pytest.MonkeyPatch) -> No
     rows = Rows(torch.from_numpy(x))
     task_inference.rank_tasks(learner.model, learner.resident, ["sign"], rows, busy=Busy())
     assert len(entered) > 4
+
+
+def test_the_first_inference_does_not_load_the_compiler() -> None:
+    """It is loaded while the model is held, and takes seconds in which no prediction gets through."""
+    code = """
+import sys
+import numpy as np
+from crwn import Learner, NeuroModNet
+x = np.random.default_rng(0).normal(size=(30, 8)).astype("float32")
+learner = Learner(NeuroModNet(8, (16,), 2, seed=0))
+for name in "ab":
+    learner.learn(name, x, x[:, 0] > 0, method="exact", progress=False)
+print(learner.infer_task(x)[0].task in "ab", "torch._dynamo" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["True", "False"]

@@ -50,11 +50,12 @@ def test_the_contexts_are_those_of_a_learner_of_the_same_network(stripes: Scenar
     assert torch.allclose(logits, method.logits(stripes[0], stripes[0].test), atol=1e-4)
 
 
-def test_best_on_images_predicts_with_mirrored_images(stripes: Scenario) -> None:
+def test_best_on_images_has_mirrored_images_colours_and_gains(stripes: Scenario) -> None:
     method, _ = make_method("flynet", stripes, settings={"recipe": "best"})
     assert isinstance(method.model, ImageFlyNet)
-    assert method.model.mirror_predictions
-    assert method.recipe() == make_method("flynet", stripes)[0].recipe()
+    assert method.model.symmetric
+    assert method.model.encoder.colours is not None
+    assert method.recipe().weight_decay < make_method("flynet", stripes)[0].recipe().weight_decay
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,18 @@ def test_what_images_do_not_have(stripes: Scenario, size: str, settings: dict[st
 def test_flat_rows_do_not_have_the_sizes_of_images(mnist_shaped: Scenario) -> None:
     with pytest.raises(ConfigError, match='flynet has no size "5k"'):
         make_method("flynet", mnist_shaped, size="5k")
+
+
+def test_best_of_the_larger_sizes_is_learned_in_closed_form(stripes: Scenario) -> None:
+    method, _ = make_method("flynet", stripes, size="10k", settings={"recipe": "best"})
+    assert method.closed_form  # type: ignore[attr-defined]
+    assert "closed form" in method.counts(2).note
+    method.learn(stripes[:1], method.recipe())
+    first = method.logits(stripes[0], stripes[0].test)
+    method.learn(stripes[1:], method.recipe())
+    for task in stripes:
+        right = method.logits(task, task.test).argmax(dim=1) == task.test.labels(slice(None))
+        assert float(right.float().mean()) > 0.9
+    assert torch.equal(method.logits(stripes[0], stripes[0].test), first)  # identical bits
+    gradient, _ = make_method("flynet", stripes, size="10k", settings={"recipe": "best", "training": "gradient"})
+    assert not gradient.closed_form  # type: ignore[attr-defined]

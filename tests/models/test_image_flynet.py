@@ -1,5 +1,7 @@
 """ImageFlyNet: its formula patch by patch, sizes, copies, stacks, filters from images, and what it refuses."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -11,7 +13,7 @@ from crwn.layers import context_tensors, learned_parameters
 from crwn.layers.weights.filters import CONTRAST
 from crwn.models import build, describe, fingerprint
 from crwn.models.image_encoder import ROOT_FLOOR
-from crwn.models.image_flynet import SIZES, filters_for
+from crwn.models.image_flynet import SIZES, best_image_structure, filters_for
 from crwn.models.trained import trained_weights
 
 
@@ -59,6 +61,14 @@ def test_sizes_are_at_most_the_learned_parameters_they_name(size: str, filters: 
     assert 0.97 * SIZES[size] < 2 * 9 * filters + 1 <= SIZES[size]
 
 
+@pytest.mark.parametrize(("size", "gains"), [("5k", 1), ("10k", 4), ("20k", 4), ("30k", 4)])
+def test_the_best_structure_of_a_size_is_within_it(size: str, gains: int) -> None:
+    for classes in (2, 3, 5, 10):
+        model = ImageFlyNet((3, 16, 16), classes, seed=0, **best_image_structure(size, classes))
+        assert model.gains == min(gains, classes - 1)
+        assert 0.92 * SIZES[size] < learned_parameters(model) <= SIZES[size]
+
+
 def test_a_task_learns_one_number_per_feature_and_alpha() -> None:
     model = ImageFlyNet((1, 12, 12), 3, seed=0, filters=16)
     assert learned_parameters(model) == 16 * 2 * 9 + 1
@@ -101,6 +111,19 @@ def test_constant_images_have_features_of_nothing() -> None:
     assert torch.allclose(flat, nothing[None], atol=1e-3)
 
 
+def test_bfloat16_features_of_a_bright_sky_are_those_of_float32() -> None:
+    """Rounded weights that do not add up to 0 answer to brightness, and patches of low contrast enlarge that."""
+    encoder = ImageFlyNet((3, 32, 32), 2, seed=0, filters=32).encoder
+    random = torch.Generator().manual_seed(0)
+    pixels = torch.full((4, 3, 32, 32), 240.0)
+    pixels[:, :, 16:] = torch.randint(0, 256, (4, 3, 16, 32), generator=random).float()
+    pixels[2:, :, :16] += torch.randint(-1, 2, (2, 3, 16, 32), generator=random)
+    x = (pixels - 127.5) / 64
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = encoder.encode(x)
+    assert float((low - encoder.encode(x)).abs().max()) < 0.1
+
+
 def test_mirrored_copies_and_mirrored_predictions() -> None:
     plain = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16)
     both = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16, mirror_predictions=True)
@@ -113,8 +136,84 @@ def test_mirrored_copies_and_mirrored_predictions() -> None:
     assert both.encoder_fingerprint != plain.encoder_fingerprint
 
 
-def test_stacked_contexts_rows_of_mixed_contexts_and_the_head_agree() -> None:
-    model = ImageFlyNet((3, 12, 12), 4, seed=0, filters=16)
+def test_symmetric_features_are_learned_and_predicted_with() -> None:
+    plain = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16)
+    model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16, symmetric=True)
+    x = images(3, 3, 16, 16)
+    assert model.copies == 1
+    assert torch.allclose(model.encode(x), (plain.encode(x) + plain.encode(x.flip(-1))) / 2, atol=1e-5)
+    assert torch.equal(model.encode_copy(x, 0), model.encode(x))
+    assert model.config["symmetric"]
+    assert "symmetric" not in plain.config  # folders without it keep their fingerprint
+
+
+def test_copies_of_another_kind_have_another_key() -> None:
+    kinds: list[dict[str, Any]] = [{}, {"mirror": False}, {"shift": 1}, {"shift": 2}, {"symmetric": True}]
+    kinds.append({"mirror": False, "mirror_predictions": True})
+    models = [ImageFlyNet((1, 12, 12), 2, seed=0, filters=16, **settings) for settings in kinds]
+    assert len({(model.encoder_fingerprint, model.copies_key) for model in models}) == len(models)
+
+
+def test_colours_are_the_formula_pixel_by_pixel() -> None:
+    model = ImageFlyNet((3, 12, 12), 2, seed=2, filters=16, colours=3, grid=2, root=False)
+    bank = model.encoder.colours
+    assert bank is not None
+    x = images(2, 3, 12, 12)
+    y = np.einsum("nchw,kc->nhwk", x.numpy(), bank.weight.numpy()) - bank.limit.numpy().reshape(-1)
+    parts = [
+        np.maximum(sign * y, 0)[:, a : a + 6, b : b + 6].mean(axis=(1, 2))
+        for sign in (1, -1)
+        for a in (0, 6)
+        for b in (0, 6)
+    ]
+    encoder = model.encoder
+    expected = (np.stack(parts, axis=1).reshape(2, -1) - encoder.centre[-24:].numpy()) * encoder.scale[-24:].numpy()
+    assert encoder.features == model.features == 2 * (16 + 3) * 4
+    assert np.allclose(model.encode(x)[:, -24:].numpy(), expected, atol=1e-4)
+    assert torch.allclose(model.encode(x), encoder.plain(x), atol=1e-4)
+    brighter = model.encode(x + 1.0)
+    assert not torch.allclose(brighter[:, -24:], model.encode(x)[:, -24:], atol=0.1)  # what filters do not see
+
+
+def test_colours_belong_to_the_seed_and_the_fingerprint() -> None:
+    model = ImageFlyNet((3, 12, 12), 2, seed=5, filters=16, colours=8)
+    again = build(describe(model))
+    x = images(4, 3, 12, 12)
+    assert torch.equal(again(x), model(x))
+    assert list(model.state_dict()) == ["decoder.v", "decoder.alpha"]
+    assert model.encoder_fingerprint != ImageFlyNet((3, 12, 12), 2, seed=5, filters=16).encoder_fingerprint
+    grey = ImageFlyNet((1, 12, 12), 2, seed=5, filters=16, colours=8)
+    assert torch.isfinite(grey.encode(torch.zeros(1, 1, 12, 12))).all()
+
+
+def test_gains_are_the_same_decoder_on_repeated_features_and_reach_any_linear_classifier() -> None:
+    model = ImageFlyNet((3, 12, 12), 3, seed=0, filters=16, gains=2)
+    x = images(5, 3, 12, 12)
+    h = model.encode(x)
+    assert model.features == 288
+    assert model.decoder.v.shape == (576,)
+    expected = model.decoder(torch.cat([h, h], dim=-1))
+    tensors = context_tensors(model)
+    assert torch.allclose(model(x), expected, atol=1e-4)
+    assert torch.allclose(model.head(h), expected, atol=1e-4)
+    stack = {name: torch.stack([value, 2 * value]) for name, value in tensors.items()}
+    mixed = model.head.forward_rows(stack, h[:2])
+    assert torch.allclose(mixed[0], expected[0], atol=1e-4)
+    assert torch.allclose(mixed[1], 4 * expected[1], atol=1e-3)  # alpha and v, each twice as large
+    # Two gains for three classes: v solves for any wanted weights whose classes add up to 0.
+    wanted = torch.randn(3, 288, generator=torch.Generator().manual_seed(0))
+    wanted -= wanted.mean(dim=0)
+    frozen = model.decoder.frozen.dense().view(3, 2, 288).permute(2, 0, 1)
+    frozen = frozen - frozen.mean(dim=1, keepdim=True)
+    v = torch.linalg.lstsq(frozen, wanted.T[..., None]).solution[..., 0].T.reshape(-1)
+    logits = model.head.forward_with({"decoder.v": v, "decoder.alpha": torch.ones(())}, h)
+    linear = h @ wanted.T
+    assert torch.allclose(logits - logits.mean(dim=1, keepdim=True), linear, atol=2e-2)
+
+
+@pytest.mark.parametrize("settings", [{}, {"gains": 3, "colours": 4, "symmetric": True}])
+def test_stacked_contexts_rows_of_mixed_contexts_and_the_head_agree(settings: dict[str, Any]) -> None:
+    model = ImageFlyNet((3, 12, 12), 4, seed=0, filters=16, **settings)
     random = torch.Generator().manual_seed(0)
     stack = {k: torch.randn(3, *t.shape, generator=random) for k, t in context_tensors(model).items()}
     x = torch.randn(3, 5, 3, 12, 12, generator=random)
@@ -155,6 +254,8 @@ def test_filters_from_images_are_kept_and_change_the_fingerprint() -> None:
         ({"input_shape": (32, 32)}, r"\(channels, height, width\), got \(32, 32\)"),
         ({"size": "7k"}, 'no size "7k" for images: choose one of 5k, 10k, 20k, 30k'),
         ({"size": "5k", "filters": 32}, r"both size \(5k\) and filters \(32\)"),
+        ({"gains": 0}, "gains must be at least 1, got 0"),
+        ({"colours": -1, "filters": 16}, "colours must be 0 or their number, got -1"),
         ({"filters": 0}, "filters must be at least 1, got 0"),
         ({"sides": ()}, r"sides of filters must be at least 2 pixels, got \(\)"),
     ],

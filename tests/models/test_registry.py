@@ -36,7 +36,7 @@ def test_description_survives_json_and_builds_the_same_network(model: Network) -
 
 
 def test_all_kinds_are_known() -> None:
-    elsewhere = {"backbone"}  # tests/models/backbones/test_network.py
+    elsewhere = {"backbone", "deep-backbone"}  # tests/models/backbones: test_network.py, test_deep.py
     assert {model.kind for model in NETWORKS} | elsewhere == set(MODELS)
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from crwn.data.dataset import Rows
 from crwn.layers import learned_parameters
-from crwn.models import BackboneNet, ImageBackbone
+from crwn.models import BackboneNet, DeepBackboneNet, ImageBackbone
 from crwn.training.evaluation import predict_logits
 from crwn.training.exact import ExactSettings, learn_exact
 from crwn.training.task import PreparedTask
@@ -61,6 +62,30 @@ def context_way(backbone: ImageBackbone, gains: int, *, seed: int) -> Callable[[
         prepared = PreparedTask(task.name, Rows(task.x, task.y), range(task.classes))
         found = learn_exact(head, prepared, ExactSettings(ridge=None, newton=0)).learned
         return predict_logits(head, found.tensors, Rows(task.x_test)), learned_parameters(head)
+
+    return learn
+
+
+def last_layer_net(backbone: ImageBackbone, classes: int, **settings: Any) -> DeepBackboneNet:
+    """A network whose contexts modulate the last layer of the backbone, and a head."""
+    return DeepBackboneNet(backbone, classes, depth="last", blocks=1, mirror=False, **settings)
+
+
+def deep_way(
+    backbone: ImageBackbone, gains: int, *, seed: int, epochs: int
+) -> Callable[[Features], tuple[Tensor, int]]:
+    """A context in the last layer of the backbone and in the head, from the closed form for the head, by gradient."""
+
+    def flat(maps: Tensor) -> Tensor:
+        return maps.mT.flatten(1)
+
+    def learn(task: Features) -> tuple[Tensor, int]:
+        head = last_layer_net(backbone, task.classes, seed=seed, gains=gains).head
+        rows = replace(task, x=flat(task.x), x_test=flat(task.x_test))
+        prepared = PreparedTask(task.name, Rows(rows.x, rows.y), range(task.classes))
+        found = learn_exact(head, prepared, ExactSettings(ridge=None, newton=0)).learned
+        head.load_state_dict(found.tensors, strict=False)
+        return trained(head, rows, seed=seed, epochs=epochs), learned_parameters(head)
 
     return learn
 

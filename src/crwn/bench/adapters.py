@@ -12,16 +12,27 @@ import torch
 from torch import Tensor, nn
 
 from crwn.bench import adapter_peers as peers
-from crwn.bench.adapter_ways import EPOCHS, Features, Outcome, context_way, on_every_task, probe_way, ridge_way
+from crwn.bench.adapter_ways import (
+    EPOCHS,
+    Features,
+    Outcome,
+    context_way,
+    deep_way,
+    last_layer_net,
+    on_every_task,
+    probe_way,
+    ridge_way,
+)
 from crwn.bench.convolution import random_images
 from crwn.bench.measure import Figure, Message, Side, alternately, middle, ratio
 from crwn.bench.mixed import chosen_tasks, make_stack, mixed
 from crwn.data.dataset import Rows
 from crwn.data.standardize import Standardize
 from crwn.models import BackboneNet, ImageBackbone, load_backbone
-from crwn.scenarios import Scenario, make_scenario
+from crwn.scenarios import Scenario, Task, make_scenario
 from crwn.scenarios.split import split
-from crwn.training.features import encoded
+from crwn.training.features import encoded, encoded_task
+from crwn.training.task import PreparedTask
 
 
 @dataclass(frozen=True)
@@ -34,7 +45,7 @@ class Sizes:
     rounds: int
 
 
-FULL = Sizes(20, 5, EPOCHS, 256, (10, 1_000, 10_000), 5)
+FULL = Sizes(10, 3, EPOCHS, 256, (10, 1_000, 10_000), 3)
 QUICK = Sizes(2, 2, 1, 6, (3, 10), 2)
 GAINS = (1, 4)
 
@@ -44,8 +55,10 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
     sizes = QUICK if quick else FULL
     backbone = _small_backbone() if quick else load_backbone("efficientnet-lite0")
     scenario = split(random_images(16, 40, seed=seed), 2, seed=seed) if quick else make_scenario("split-cifar100")
-    figures = list(_accuracies(sizes, backbone, scenario[: sizes.tasks], seed=seed, progress=progress, note=note))
-    return figures + list(_speeds(sizes, backbone, seed=seed, progress=progress, note=note))
+    # Speeds first: they need the machine for themselves, accuracies do not.
+    speeds = list(_speeds(sizes, backbone, seed=seed, progress=progress, note=note))
+    tasks = scenario[: sizes.tasks]
+    return [*_accuracies(sizes, backbone, tasks, seed=seed, progress=progress, note=note), *speeds]
 
 
 def _accuracies(
@@ -66,6 +79,9 @@ def _accuracies(
         return
     progress(f"adapters: feature maps of {sizes.peer_tasks} tasks")
     maps = list(_maps(backbone, scenario[: sizes.peer_tasks]))
+    progress(f"adapters: learning {len(maps)} tasks with contexts in the last layer")
+    deep = deep_way(backbone, max(GAINS), seed=seed, epochs=sizes.epochs)
+    yield _accuracy("context_last", on_every_task(maps, deep), sizes, facts | {"tasks": len(maps)})
     for kind in peers.KINDS:
         progress(f"adapters: learning {len(maps)} tasks with PEFT's {kind}")
         way = peers.peft_way(kind, peers.last_convolution(backbone.module), seed=seed, epochs=sizes.epochs)
@@ -91,28 +107,29 @@ def _rows(backbone: ImageBackbone, rows: Rows) -> Rows:
 
 
 def _features(backbone: ImageBackbone, scenario: Scenario) -> Iterable[Features]:
-    model = BackboneNet(backbone, 2, seed=0, input_shape=scenario.input_shape, mirror=False)
+    """The tasks as features; those of training images are the ones that `crwn run` keeps, without mirror images."""
+    model = BackboneNet(backbone, 2, seed=0, input_shape=scenario.input_shape)
     for task in scenario:
-        train, test = (encoded(model, _rows(backbone, part))[1] for part in (task.train, task.test))
-        every = slice(None)
-        yield Features(
-            task.name, train.inputs(every), train.labels(every), test.inputs(every), test.labels(every),
-            len(task.classes),
-        )  # fmt: skip
+        rows = _rows(backbone, task.train)
+        kept = encoded_task(model, PreparedTask(task.name, rows, task.classes))[1].rows
+        x = kept.select(torch.arange(len(rows))).inputs(slice(None)).float()
+        test = encoded(model, _rows(backbone, task.test))[1].inputs(slice(None))
+        yield Features(task.name, x, *_labels(task, test))
 
 
-@torch.no_grad()
 def _maps(backbone: ImageBackbone, scenario: Scenario) -> Iterable[Features]:
     """The tasks as feature maps before the last layer of the backbone."""
-    front = peers.front(backbone.module)
-
-    def computed(rows: Rows) -> Tensor:
-        parts = [peers.as_maps(front(backbone.resized(some))) for some in _rows(backbone, rows).batches(32)]
-        return torch.cat(parts)
-
+    model = last_layer_net(backbone, 2, seed=0, input_shape=scenario.input_shape)
     for task in scenario:
-        labels = [part.labels(slice(None)) for part in (task.train, task.test)]
-        yield Features(task.name, computed(task.train), labels[0], computed(task.test), labels[1], len(task.classes))
+        train, test = (
+            peers.as_maps(encoded(model, _rows(backbone, part))[1].inputs(slice(None)).reshape(-1, *model.map_shape))
+            for part in (task.train, task.test)
+        )
+        yield Features(task.name, train, *_labels(task, test))
+
+
+def _labels(task: Task, test: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
+    return task.train.labels(slice(None)), test, task.test.labels(slice(None)), len(task.classes)
 
 
 def _speeds(sizes: Sizes, backbone: ImageBackbone, *, seed: int, progress: Message, note: Message) -> Iterable[Figure]:

@@ -10,9 +10,11 @@ import torch
 
 from crwn.data.dataset import Rows
 from crwn.methods import make_method
+from crwn.methods.flynet import FlyNetMethod
 from crwn.models import EncodedNetwork
 from crwn.scenarios import Scenario, Task
 from crwn.training.evaluation import accuracy, predict_logits
+from crwn.training.exact.linear import learn_linear
 from crwn.training.loop import Step, train
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
@@ -51,8 +53,12 @@ def time_to(target: float, scenario: Scenario, *, size: str, settings: dict[str,
     """Train FlyNet on every task of the scenario, from images to the end, and find when it was good enough."""
     method, overrides = make_method("flynet", scenario, size=size, seed=seed, settings=settings)
     recipe = method.recipe(**overrides)
-    assert isinstance(method.model, EncodedNetwork)
-    return first_reached(target, [watched(method.model, task, recipe, seed=seed) for task in scenario])
+    model = method.model
+    assert isinstance(method, FlyNetMethod)
+    assert isinstance(model, EncodedNetwork)
+    if method.linear:
+        return first_reached(target, [[solved(model, task)] for task in scenario])
+    return first_reached(target, [watched(model, task, recipe, seed=seed) for task in scenario])
 
 
 def first_reached(target: float, tasks: Sequence[Sequence[Check]]) -> Reached:
@@ -72,12 +78,9 @@ def first_reached(target: float, tasks: Sequence[Sequence[Check]]) -> Reached:
 
 def watched(model: EncodedNetwork, task: Task, recipe: Recipe, *, seed: int) -> list[Check]:
     """The checks of one task; its features are computed here, whether or not the feature cache has them."""
-    plain = task.train.without_augmentation()
-    test, labels = task.test, task.test.labels(slice(None))
-    held = Rows(torch.cat([model.encode(batch) for batch in test.batches(BLOCK)]))
+    labels, held = task.test.labels(slice(None)), _test_features(model, task)
     began = time.perf_counter()
-    copies = [model.encode_copy(batch, at).half() for at in range(model.copies) for batch in plain.batches(BLOCK)]
-    rows = Rows(torch.cat(copies), plain.labels(slice(None)).repeat(model.copies), standardized=True)
+    rows = _features(model, task)
     head, every = model.head, max(1, recipe.steps(len(rows)) // CHECKS)
     found: list[Check] = []
 
@@ -93,3 +96,24 @@ def watched(model: EncodedNetwork, task: Task, recipe: Recipe, *, seed: int) -> 
 
     train(head, [PreparedTask(task.name, rows, task.classes)], recipe, seed=seed, callbacks=[check])
     return found
+
+
+def solved(model: EncodedNetwork, task: Task) -> Check:
+    """The one check of a task that is learned in closed form."""
+    labels, held = task.test.labels(slice(None)), _test_features(model, task)
+    began = time.perf_counter()
+    learned = learn_linear(model.head, PreparedTask(task.name, _features(model, task), task.classes))
+    seconds = time.perf_counter() - began
+    right = accuracy(predict_logits(model.head, learned.tensors, held, classes=len(task.classes)), labels)
+    return Check(0, seconds, 100 * right)
+
+
+def _test_features(model: EncodedNetwork, task: Task) -> Rows:
+    return Rows(torch.cat([model.encode(batch) for batch in task.test.batches(BLOCK)]))
+
+
+def _features(model: EncodedNetwork, task: Task) -> Rows:
+    """The features of all copies of the training images."""
+    plain = task.train.without_augmentation()
+    copies = [model.encode_copy(batch, at).half() for at in range(model.copies) for batch in plain.batches(BLOCK)]
+    return Rows(torch.cat(copies), plain.labels(slice(None)).repeat(model.copies), standardized=True)

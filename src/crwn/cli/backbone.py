@@ -10,6 +10,7 @@ import typer
 from crwn.errors import ConfigError
 
 if TYPE_CHECKING:
+    from crwn.learner import Learner
     from crwn.models import BackboneNet, ImageBackbone
 
 Backbone = Annotated[
@@ -21,6 +22,16 @@ Backbone = Annotated[
         "the pixels it computes with, 96 by default.",
     ),
 ]
+Depth = Annotated[
+    str | None,
+    typer.Option(
+        "--depth",
+        metavar="head|last|all",
+        help="Layers of a new model's backbone that tasks modulate: head (default; its features are computed once), "
+        "last (its last blocks too) or all. More take longer to learn, and rarely help small tasks.",
+    ),
+]
+DEPTHS = ("head", "last", "all")
 NOT_WITH_IT = ("model", "weights", "size")
 
 
@@ -52,7 +63,7 @@ def backbone_network(
         shape: `(height, width)` or `(channels, height, width)`; `(height, width, channels)` too.
         found: the classes of the data.
     """
-    from crwn.models import BackboneNet
+    from crwn.models import BackboneNet, DeepBackboneNet
 
     if len(shape) == 3 and shape[0] not in (1, 3) and shape[2] in (1, 3):
         shape = (shape[2], *shape[:2])
@@ -62,6 +73,28 @@ def backbone_network(
         )
     # As many gains as a linear classifier of these classes needs; more than four hardly help, and cost time to learn.
     head: dict[str, Any] = {"units": wanted["hidden"]} if "hidden" in wanted else {"gains": min(4, max(1, found - 1))}
-    classes, seed = wanted.get("classes", max(10, found)), wanted.get("seed", 0)
+    classes, depth = wanted.get("classes", max(10, found)), wanted.get("depth", "head")
     shape = shape if len(shape) == 3 else (1, *shape)
-    return BackboneNet(backbone.name, classes, seed=seed, size=backbone.size, input_shape=shape, **head)
+    settings: dict[str, Any] = {"seed": wanted.get("seed", 0), "size": backbone.size, "input_shape": shape, **head}
+    if depth == "head":
+        return BackboneNet(backbone.name, classes, **settings)
+    return DeepBackboneNet(backbone.name, classes, depth=depth, **settings)
+
+
+def check_depth(depth: str | None, *, backbone: str | None, new: bool) -> None:
+    """Raise ConfigError for an unknown depth, and for one of a new model without a backbone."""
+    if depth is not None and depth not in DEPTHS:
+        raise ConfigError(f"--depth {depth}: choose one of {', '.join(DEPTHS)}")
+    if depth is not None and new and backbone is None:
+        raise ConfigError(f"--depth {depth} is for models on a backbone: give --backbone too")
+
+
+def learn_head_first(
+    learner: Learner, task: str, x: Any, y: Any, options: Mapping[str, Any], *, replace: bool, info: Mapping[str, Any]
+) -> None:
+    """Learn the head of a modulated backbone in closed form: gradient steps on all layers begin there.
+
+    Rows that are held out afterwards are held out here as well.
+    """
+    given = {name: options[name] for name in ("validation", "class_weight") if options.get(name) is not None}
+    learner.learn(task, x, y, method="exact", replace=replace, info=dict(info), progress=False, **given)

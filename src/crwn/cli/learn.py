@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from crwn.cli.backbone import Backbone, backbone_network, image_backbone
+from crwn.cli.backbone import Backbone, Depth, backbone_network, check_depth, image_backbone, learn_head_first
 from crwn.cli.learned import ClosedForm, HowToLearn, is_table, learned_facts, learned_text, learned_warnings
 from crwn.cli.module import build_module
 from crwn.cli.options import AsJson, DataFile, ModelFolder, Module, TaskName, counted, note
@@ -120,6 +120,7 @@ def command(
     text: AsText = None,
     image_size: ImageSize = None,
     backbone: Backbone = None,
+    depth: Depth = None,
     module: Module = None,
     as_json: AsJson = False,
 ) -> None:
@@ -130,8 +131,10 @@ def command(
     if learned is not None and kind is not Kind.flynet and not (model / "model.json").exists():
         raise ConfigError(f"--size {learned} is for images and --model flynet: give that too, or --hidden instead")
     wanted = {"model": kind, "hidden": hidden, "size": learned, "weights": weights, "seed": seed, "classes": classes}
-    wanted = {option: value for option, value in {**wanted, "backbone": backbone}.items() if value is not None}
+    wanted |= {"backbone": backbone, "depth": depth}
+    wanted = {option: value for option, value in wanted.items() if value is not None}
     new = not (model / "model.json").exists() and not resume
+    check_depth(depth, backbone=backbone, new=new)
     taken = image_backbone(backbone, wanted, image_size) if new and backbone is not None else None
     given = FileToLearn(
         data,
@@ -162,6 +165,10 @@ def command(
         closed = closed.for_model(learner.kind, how, recipe.value, batches=batches, epochs=epochs)
         try:
             options = closed.options(length, how.options(x, about), validation)
+            if learner.kind == "deep-backbone" and not (closed.exact or resume or start or regression or multilabel):
+                options["refit"] = False
+                learn_head_first(learner, task, x, y, options, replace=replace, info=about)
+                resume, replace = True, False
             context = learner.learn(task, x, y, resume=resume, replace=replace, start=start, info=about, **options)
         except KeyboardInterrupt:
             raise StoppedError(
@@ -215,7 +222,7 @@ def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None) -> Lea
     config = record.get("config")
     made = {**(config if isinstance(config, dict) else {}), "model": str(record.get("kind")).removeprefix("image-")}
     if "backbone" in made:
-        made |= {"hidden": made.get("units"), "size": None, "weights": None}
+        made |= {"hidden": made.get("units"), "size": None, "weights": None, "depth": made.get("depth", "head")}
     if "filters" in made:
         made["size"] = next((size for size in SIZES if filters_for(size, grid=made["grid"]) == made["filters"]), None)
     for option, value in wanted.items():

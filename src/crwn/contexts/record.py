@@ -33,6 +33,7 @@ _BLANK = "0" * 64  # in the place of the checksum while it is computed
 _BLANK_BYTES = _BLANK.encode()
 _END = '}"},'  # of the record and of its string, in which every quote is escaped
 _CHECKSUM_AT = 8 + len(START + r"{\"checksum\":\"")
+_COMMON_LENGTH = 4096  # characters of classes and model that are remembered
 _FIELDS = frozenset({"name", "classes", "model", "created", "info", "store", "scales"})
 
 
@@ -166,9 +167,10 @@ def _checked(record: dict[str, Any], layout: Layout, data: bytes, start: int) ->
     facts = ContextInfo.from_stored(info)
     if "scaling" in info:
         check_scaling(facts.user.get("scaling", facts.scaling), name)
+    classes = record["classes"]
     stored = StoredContext(
         name,
-        read_labels(record["classes"], name),
+        classes if type(classes) is tuple else read_labels(classes, name),  # JSON has no tuples: these are checked
         check_stamp(record["model"], "model"),
         check_stamp(record["created"], "created"),
         facts,
@@ -198,10 +200,10 @@ def _read_header(data: bytes, source: str) -> tuple[dict[str, Any], str | Layout
         text = text[len(START) :].replace('\\"', '"')
         if closing and "\\" not in text and header.startswith(START):
             # Only quotes are escaped, and all of them: the first one that is not ends the record.
-            text, layout = text + "}", "}," + rest.rstrip(" ")
+            record, layout = _decode_alike(text + "}"), "}," + rest.rstrip(" ")
         else:
             text, layout = _split_header(header)
-        record = _decode(text)
+            record = _decode(text)
         version, checksum = record["format"], record["checksum"]
         complete = record.keys() >= _FIELDS
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -225,6 +227,35 @@ def _split_header(header: str) -> tuple[str, str | Layout]:
             return text, layout
     entries = json.loads(header)  # written by another program
     return entries.pop("__metadata__")["crwn"], parse_layout(entries)
+
+
+def _decode_alike(text: str) -> Any:
+    """The value of a record without escapes; classes, which tasks of a model often share, are a checked tuple.
+
+    A quote in such a text begins or ends a string, so that what is found here are keys. The part between them has no
+    other keys than these two, or the whole record is decoded.
+    """
+    head, first, rest = text.partition(',"classes":')
+    common, second, tail = rest.partition(',"created":')
+    if second and first and len(common) <= _COMMON_LENGTH:
+        try:
+            classes, model = _read_common(common)
+            record = _decode(head + second + tail)
+        except (ContextError, KeyError, TypeError, ValueError):  # with a better message below, or for good reason
+            return _decode(text)
+        if "classes" not in record and "model" not in record:
+            record["classes"], record["model"] = classes, model
+            return record
+    return _decode(text)
+
+
+@lru_cache(maxsize=256)
+def _read_common(text: str) -> tuple[tuple[Hashable, ...], str]:
+    """Checked labels and the model of a text such as `[0,1],"model":"3f9c..."`."""
+    found = _decode(f'{{"classes":{text}}}')
+    if found.keys() != {"classes", "model"}:
+        raise ValueError("other keys")
+    return read_labels(found["classes"], ""), check_stamp(found["model"], "model")
 
 
 def _decode(text: str) -> Any:

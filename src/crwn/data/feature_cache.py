@@ -27,7 +27,7 @@ from crwn.errors import ConfigError
 
 FORMAT = 1
 USUAL_GB = 8.0
-SMALL = 4 * 2**20  # bytes below which features are not worth a file
+SMALL = 2**20  # bytes below which features are not worth a file: those of 200 photos
 ABANDONED_AFTER = 24 * 3600.0
 
 Blocks = Callable[[], Iterator[Tensor]]

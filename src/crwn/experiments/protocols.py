@@ -14,6 +14,7 @@ from torch import Tensor
 
 from crwn.data.dataset import Rows
 from crwn.experiments.config import Protocol
+from crwn.learner.fit import sample_positions
 from crwn.methods import Method
 from crwn.scenarios import Task
 
@@ -49,7 +50,7 @@ def _rows(method: Method, tasks: Sequence[Task], task: Task) -> Rows:
     rows = task.test
     if method.one_head or len(rows) <= MOST_ROWS or method.answers_without_task:
         return rows
-    return rows.select(torch.arange(0, len(rows), len(rows) // MOST_ROWS)[:MOST_ROWS])
+    return rows.select(sample_positions(len(rows), MOST_ROWS))
 
 
 def _right(

@@ -57,6 +57,18 @@ class RunResult(BaseModel):
     peak_memory_bytes: int
     finished: str
 
+    @property
+    def closed_form(self) -> bool:
+        """Whether tasks were learned in one pass over their rows, for which the budget says nothing."""
+        return "learned in closed form" in self.count_note
+
+    @property
+    def length(self) -> str:
+        """How long a task was learned: "250 epochs", "1,000 batches" or "closed form"."""
+        if self.closed_form:
+            return "closed form"
+        return ", ".join(f"{count:,} {unit}" for unit, count in self.budget.items())
+
     def deterministic(self) -> dict[str, Any]:
         """The fields that a repetition of the run must reproduce: everything but times and memory."""
         times = {name for name in type(self).model_fields if "seconds" in name}

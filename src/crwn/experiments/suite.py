@@ -124,7 +124,9 @@ class Filled:
     @property
     def full_budget(self) -> bool:
         """Whether every task was learned for as many batches or epochs as in the paper."""
-        return bool(self.results) and self.results[0].budget == USUAL_BUDGET[self.cell.column.scenario]
+        if not self.results or self.results[0].closed_form:
+            return False
+        return self.results[0].budget == USUAL_BUDGET[self.cell.column.scenario]
 
     @property
     def forgetting(self) -> float | None:
@@ -138,16 +140,15 @@ class Filled:
 
     @property
     def unusual(self) -> str:
-        """How the runs differ from the paper's protocol: "2 tasks", "25 epochs", "" where they do not."""
+        """How the runs differ from the paper's protocol: "2 tasks", "25 epochs", "closed form", or not at all: ""."""
         if not self.results:
             return ""
         first = self.results[0]
-        usual = USUAL_BUDGET[self.cell.column.scenario]
         parts = []
         if len(first.tasks) != USUAL_TASKS[self.cell.column.scenario]:
             parts.append(f"{len(first.tasks)} task{'s' if len(first.tasks) != 1 else ''}")
-        if first.budget != usual:
-            parts += [f"{count} {unit}" for unit, count in first.budget.items()]
+        if not self.full_budget:
+            parts.append(first.length)
         return ", ".join(parts)
 
 

@@ -44,7 +44,8 @@ def amplified(model: ImageFlyNet, tensors: Mapping[str, Tensor]) -> Tensor:
 
 def _use(model: ImageFlyNet, tensors: Mapping[str, Tensor]) -> Tensor:
     gains = (tensors["decoder.v"] * tensors.get("decoder.alpha", torch.ones(()))).detach().double()
-    return torch.cat([part.square().mean(dim=(0, 1)).sqrt() for part in _by_bank(model.encoder, gains)])
+    power = gains.view(model.gains, -1).square().mean(dim=0)  # of every feature
+    return torch.cat([part.mean(dim=(0, 1)).sqrt() for part in _by_bank(model.encoder, power)])
 
 
 def energy(encoder: ImageEncoder, x: Tensor) -> Tensor:
@@ -75,6 +76,8 @@ def gaze(model: ImageFlyNet, tensors: Mapping[str, Tensor], x: Tensor, *, classe
         both = torch.stack([F.relu(flat - encoder.threshold), F.relu(-flat - encoder.threshold)], dim=1)
         above.append(both.detach().requires_grad_())
         averages.append((above[-1] @ cells.mT).mT.flatten(1))  # [images, 2 * cells * filters of the bank]
+    if encoder.colours is not None:  # they are part of the evidence, but at no place in particular
+        averages.append(encoder.colours.averages(encoder.shrunk(x), encoder.grid))
     logits = model.head.forward_with(tensors, encoder.standardized(torch.cat(averages, dim=1)))[:, :classes]
     chosen = logits.argmax(dim=1, keepdim=True)
     others = (logits.sum(dim=1) - logits.gather(1, chosen)[:, 0]) / max(1, logits.shape[1] - 1)
@@ -115,12 +118,10 @@ def _on_pixels(places: Tensor, bank: FilterBank, encoder: ImageEncoder) -> Tenso
 
 
 def _by_bank(encoder: ImageEncoder, values: Tensor) -> list[Tensor]:
-    """Values of features, divided by bank: each `[2, cells, filters]`."""
+    """Values of the filters' features, divided by bank: each `[2, cells, filters]`."""
     cells = encoder.grid**2
-    sizes = [2 * cells * bank.count for bank in _banks(encoder)]
-    return [
-        part.view(2, cells, bank.count) for part, bank in zip(torch.split(values, sizes), _banks(encoder), strict=True)
-    ]
+    parts = torch.split(values, [2 * cells * count for count in encoder.counts])
+    return [part.view(2, cells, -1) for part, _ in zip(parts, _banks(encoder), strict=False)]
 
 
 def _banks(encoder: ImageEncoder) -> list[FilterBank]:

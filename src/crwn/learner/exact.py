@@ -220,7 +220,7 @@ class ExactLearning(ModelFacts):
             return replica(self.model)
 
     def _context(self, model: nn.Module, ready: PreparedTask, found: ExactResult, settings: ExactSettings) -> Context:
-        context = make_context(ready, found.learned, model, self.fingerprint)
+        context = make_context(ready, found.learned, model, self.fingerprint, features=found.features)
         facts = solution_facts(found.solution, found.statistics, settings.ridge)
         if settings.class_weight is not None:
             facts["class_weight"] = (
@@ -244,7 +244,7 @@ class ExactLearning(ModelFacts):
     ) -> Context:
         """Solve statistics for which there are no rows here, and store the context with them."""
         layer = output_layer(self.model)
-        solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=ridge)
+        solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=ridge, prior_rows=layer.prior_rows)
         return self._store_solution(task, tensors, statistics, solution, info, ridge=ridge, before=before)
 
     def _store_solution(

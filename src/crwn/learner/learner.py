@@ -133,10 +133,15 @@ class Learner(PrivateLearning, Inferring, Extending, Sharing, Closing):
         """
         if "epsilon" in options or "delta" in options:
             others = {"batches": batches, "recipe": recipe, "start": start, "resume": resume, "callbacks": callbacks}
-            return self._learn_private(task, x, y, options, epochs, replace, **others, exact=method == "exact")
+            found = self._learn_private(task, x, y, options, epochs, replace, **others, exact=method == "exact")
+            self.unshare(task)
+            return found
         data, exact = split_options(method, options, batches=batches, epochs=epochs, recipe=recipe)
         if exact is not None:
-            return self._learn_exact(task, x, y, data, exact, start, resume, replace, progress)
+            found = self._learn_exact(task, x, y, data, exact, start, resume, replace, progress)
+            if replace:
+                self.unshare(task)
+            return found
         ready = self.prepare(task, x, y, resume=resume, replace=replace, **data)
         chosen = self.recipe(recipe, batches=batches, epochs=epochs, rows=len(ready.rows))
         return self.learn_prepared(
@@ -171,6 +176,8 @@ class Learner(PrivateLearning, Inferring, Extending, Sharing, Closing):
         """Learn a task that `prepare` has checked, for callers that queue the work; arguments as for `learn`."""
         begin = self._trainer.start(task, start, resume=resume)
         (context,) = self._trainer.fit([[task]], recipe, starts=[begin], replace=resume or replace, **training)
+        if replace and start != task.name:  # one that starts from its own context, as `extend` does, goes on
+            self.unshare(task.name)
         return context
 
     def learn_many(
@@ -197,6 +204,8 @@ class Learner(PrivateLearning, Inferring, Extending, Sharing, Closing):
         groups = group_tasks(self.model, made, chosen.batch_size)
         training: TrainingArgs = {"progress": progress, "callbacks": callbacks, "engine": engine}
         by_name = {context.name: context for context in self._trainer.fit(groups, chosen, replace=replace, **training)}
+        for name in tasks if replace else ():
+            self.unshare(name)
         return [by_name[name] for name in tasks]
 
     def predict(

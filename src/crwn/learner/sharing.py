@@ -132,6 +132,15 @@ class Sharing(ExactLearning):
 
     def _delete(self, task: str) -> None:
         super()._delete(task)
+        self.unshare(task)
+
+    def unshare(self, task: str) -> None:
+        """Take a task's classes out of the shared head, as `forget` and `learn(replace=True)` do.
+
+        Its rows stay in the Gram matrix as rows of no class: a matrix of its own would take megabytes for every task.
+        """
+        if self._statistics.shared() is None:
+            return
         with self._statistics.locked():
             data = self._statistics.shared()
             if data is None:

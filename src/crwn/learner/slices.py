@@ -26,6 +26,11 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     total = 0
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: at the first call, while predictions wait, torch would load its compiler, which takes seconds."""
+        return False
+
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:

@@ -106,8 +106,10 @@ class Contextual(Independent):
     ) -> None:
         if self.closed_form:
             for task in tasks:
-                settings = ExactSettings(newton=self._newton_steps)
-                self.store(task, learn_exact(self.model, prepared(task), settings, start=self.start(task)).learned)
+                settings, ready = ExactSettings(newton=self._newton_steps), prepared(task)
+                found = learn_exact(self.model, ready, settings, start=self.start(task))
+                made_by = fingerprint(self.model)
+                self._keep(make_context(ready, found.learned, self.model, made_by, features=found.features))
             return
         group = [prepared(task) for task in tasks]
         starts = [[self.start(task) for task in tasks]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import cast
 
 from pydantic import Field
@@ -10,16 +11,20 @@ from torch import nn
 from crwn.errors import ConfigError
 from crwn.layers import learned_parameters
 from crwn.methods.contextual import ContextOptions, Contextual
-from crwn.methods.independent import float_bytes
+from crwn.methods.independent import float_bytes, prepared
 from crwn.methods.method import Counts
 from crwn.methods.published import TunedOptions, published_recipe, tuned
 from crwn.methods.sizes import flat_features, has_images, multiple
 from crwn.models import FlyNet, ImageFlyNet
 from crwn.models.image_flynet import ImageStructure, best_image_structure, filters_for
-from crwn.scenarios import Scenario
+from crwn.scenarios import Scenario, Task
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.exact.linear import is_linear, learn_linear
+from crwn.training.loop import Callbacks
 from crwn.training.recipe import Recipe, image_recipe, make_recipe
 from crwn.training.stacking import stack_size
 
+BEST_DECAY = 2e-4  # chosen on held-out training images: averaged features need less than mirrored copies
 IMAGE_EPOCHS = 40  # over features that are computed once: the paper's 250 epochs are for convolutional networks
 
 
@@ -73,16 +78,46 @@ class FlyNetMethod(Contextual):
             self.scenario.input_shape,
             self.scenario.num_classes,
             seed=self.seed,
-            filters=filters_for(self.size),
+            **self._image_structure(),
             **options.modulated,
-            **(best_image_structure() if options.recipe == "best" else ImageStructure()),
         )
+
+    def _image_structure(self) -> ImageStructure:
+        if self.settings.recipe == "best":
+            return best_image_structure(self.size, self.scenario.num_classes)
+        return {"filters": filters_for(self.size)}
+
+    @property
+    def linear(self) -> bool:
+        """Whether tasks are learned in closed form because the decoder of the preset is any linear classifier."""
+        options = self.settings
+        return (
+            options.recipe == "best"
+            and "training" not in options.model_fields_set
+            and has_images(self.scenario)
+            and is_linear(self.model, self.scenario.num_classes)
+        )
+
+    @property
+    def closed_form(self) -> bool:
+        return super().closed_form or self.linear
+
+    def train_stack(
+        self, tasks: Sequence[Task], recipe: Recipe, callbacks: Callbacks, checkpoint: Checkpoint | None
+    ) -> None:
+        if not self.linear:
+            super().train_stack(tasks, recipe, callbacks, checkpoint)
+            return
+        for task in tasks:
+            self.store(task, learn_linear(self.model, prepared(task)))
 
     def recipe(self, **overrides: object) -> Recipe:
         if has_images(self.scenario):
             if overrides.get("batches") is None and overrides.get("epochs") is None:
                 overrides["epochs"] = IMAGE_EPOCHS
             settings = image_recipe() | {"compile": False}
+            if self.settings.recipe == "best":
+                settings["weight_decay"] = BEST_DECAY
             settings |= {name: value for name, value in overrides.items() if value is not None}
             return make_recipe(**settings)
         best = tuned(self.name, self.options, self.scenario)

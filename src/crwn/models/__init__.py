@@ -4,7 +4,7 @@ A model is an ordinary `nn.Module`; its context is what `layers.context_names` l
 what it can do. May import: `layers`, `errors`.
 """
 
-from crwn.models.backbones import BackboneNet, ImageBackbone, load_backbone
+from crwn.models.backbones import BackboneNet, DeepBackboneNet, ImageBackbone, load_backbone
 from crwn.models.custom import CustomModule, network_of
 from crwn.models.encoded import EncodedNetwork
 from crwn.models.flynet import FlyNet
@@ -17,6 +17,7 @@ from crwn.models.resnet import NeuroModResNet, ResNet18, resnet18
 __all__ = [
     "MODELS",
     "BackboneNet",
+    "DeepBackboneNet",
     "Capabilities",
     "CustomModule",
     "EncodedNetwork",

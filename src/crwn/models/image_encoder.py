@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from crwn.errors import ConfigError, DataError
 from crwn.layers.weights.dead_leaves import dead_leaves
 from crwn.layers.weights.filters import CONTRAST, FilterBank, Images, standardized
+from crwn.models.colour_bank import ColourBank
 from crwn.models.frozen_call import frozen_call
 from crwn.models.trained import set_trained
 
@@ -40,6 +41,7 @@ class ImageEncoder(nn.Module):
         grid: the image is divided into `grid x grid` cells.
         threshold: t, in deviations of a response; larger is sparser.
         stride: pixels between places.
+        colours: number of colours whose presence in every cell is a feature too (see `ColourBank`).
         root: whether features are square roots of the averages, which brings rare large ones closer to the others.
         seed: draws the pictures and chooses the patches.
 
@@ -60,6 +62,7 @@ class ImageEncoder(nn.Module):
         grid: int = 3,
         threshold: float = 0.5,
         stride: int = 1,
+        colours: int = 0,
         root: bool = True,
         seed: int,
     ) -> None:
@@ -72,6 +75,8 @@ class ImageEncoder(nn.Module):
         for name, value in (("grid", grid), ("stride", stride), ("filters", filters // max(1, len(sides)))):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
+        if colours < 0:
+            raise ConfigError(f"colours must be 0 or their number, got {colours}")
         if not sides or min(sides) < 2:
             raise ConfigError(f"sides of filters must be at least 2 pixels, got {tuple(sides)}")
         needed = max(sides) + (grid - 1) * stride
@@ -89,7 +94,10 @@ class ImageEncoder(nn.Module):
         )
         for at, side in enumerate(sides):
             self.register_buffer(f"cells{at}", _cells(self.places(side), grid), persistent=False)
-        self.features = 2 * filters * grid * grid
+        self.colours: ColourBank | None = None
+        if colours:
+            self.colours = ColourBank(colours, channels, pictures=pictures, seed=seed, name="encoder")
+        self.features = 2 * (filters + colours) * grid * grid
         self.register_buffer("centre", torch.zeros(self.features), persistent=False)
         self.register_buffer("scale", torch.ones(self.features), persistent=False)
         self._measure(pictures)
@@ -97,6 +105,11 @@ class ImageEncoder(nn.Module):
     def places(self, side: int) -> tuple[int, int]:
         """How many places a filter of this side has, down and across."""
         return (self.size[0] - side) // self.stride + 1, (self.size[1] - side) // self.stride + 1
+
+    @property
+    def counts(self) -> list[int]:
+        """How many filters each bank has, and colours: features are in this order, each `[2, cells, count]`."""
+        return [bank.count for bank in self._banks()] + ([] if self.colours is None else [self.colours.count])
 
     @property
     def multiplications(self) -> int:
@@ -110,7 +123,7 @@ class ImageEncoder(nn.Module):
         """
         if images.ndim != 4 or images.shape[1] != self.input_shape[0] or not len(images):
             raise DataError(f"images for filters have shape {images.shape}, expected [n, {self.input_shape[0]}, h, w]")
-        pictures = self._shrunk(torch.from_numpy(np.array(images, dtype=np.float32))).numpy()
+        pictures = self.shrunk(torch.from_numpy(np.array(images, dtype=np.float32))).numpy()
         made = [
             FilterBank(bank.side, bank.count, bank.channels, pictures=pictures, seed=self.seed, name="own")
             for bank in self._banks()
@@ -134,7 +147,7 @@ class ImageEncoder(nn.Module):
 
     def plain(self, x: Tensor) -> Tensor:
         """`encode` in ordinary operations that torch's exporters know."""
-        x = self._shrunk(x)
+        x = self.shrunk(x)
         parts = []
         for bank, cells in self.parts():
             kernel = bank.weight.view(bank.side, bank.side, bank.channels, bank.count).permute(3, 2, 0, 1)
@@ -142,6 +155,8 @@ class ImageEncoder(nn.Module):
             y = y / _deviations(x, bank.side, self.stride)[:, None]
             both = torch.stack([F.relu(y - self.threshold), F.relu(-y - self.threshold)], dim=1)
             parts.append((both @ cells.mT).mT.flatten(1))  # [n, 2, cells, filters]
+        if self.colours is not None:
+            parts.append(self.colours.averages(x, self.grid))
         return self.standardized(torch.cat(parts, dim=1))
 
     def standardized(self, averages: Tensor) -> Tensor:
@@ -150,7 +165,7 @@ class ImageEncoder(nn.Module):
 
     def responses(self, x: Tensor) -> Iterator[Tensor]:
         """Responses `[images, filters, down, across]` of every filter bank, for pictures of what the encoder sees."""
-        x = self._shrunk(x)
+        x = self.shrunk(x)
         for bank in self._banks():
             kernel = bank.weight.view(bank.side, bank.side, bank.channels, bank.count).permute(3, 2, 0, 1)
             y = F.conv2d(x, kernel, stride=self.stride)
@@ -162,7 +177,7 @@ class ImageEncoder(nn.Module):
         With s the local deviation, `relu(y / s - t) = max(y, t s) / s - t`: responses are compared with `t s` and the
         division is part of the average, so every response is read twice and divided never.
         """
-        x = self._shrunk(x)
+        x = self.shrunk(x)
         flat = x.permute(0, 2, 3, 1).contiguous()  # channels innermost: a row of a patch is one piece of memory
         if torch.is_autocast_enabled(x.device.type):  # standardized bytes are bfloat16 numbers: nothing is rounded
             flat = flat.bfloat16()
@@ -178,6 +193,9 @@ class ImageEncoder(nn.Module):
                 some = slice(at, at + at_once)
                 self._pool(flat[some], deviations[some], bank, cells, part[some])
             start = stop
+        if self.colours is not None:
+            with torch.autocast(x.device.type, enabled=False):
+                out[:, start:] = self.colours.averages(x, self.grid)
         return out.add_(ROOT_FLOOR).sqrt_() if self.root else out
 
     def _pool(self, flat: Tensor, deviations: Tensor, bank: FilterBank, cells: Tensor, out: Tensor) -> None:
@@ -185,7 +203,7 @@ class ImageEncoder(nn.Module):
         patches = _patches(flat, bank.side, self.stride).reshape(count * places, -1)
         limit = (self.threshold * deviations)[:, :, None].to(flat.dtype)
         weights = (cells / deviations[:, None]).to(flat.dtype)  # [images, cells, places]
-        y = (patches @ bank.weight.to(flat.dtype)).view(count, places, bank.count)
+        y = (patches @ bank.rounded(flat.dtype)).view(count, places, bank.count)
         if flat.dtype == torch.bfloat16:  # a difference of averages would lose the few digits there are
             larger = torch.sub(y, limit).relu_()
             out[:, 0] = torch.bmm(weights, larger)
@@ -197,7 +215,8 @@ class ImageEncoder(nn.Module):
         out[:, 1] = torch.bmm(weights, smaller).neg_().sub_(self.threshold)
         out.clamp_min_(0.0)  # averages of zeros are zero but for rounding
 
-    def _shrunk(self, x: Tensor) -> Tensor:
+    def shrunk(self, x: Tensor) -> Tensor:
+        """Images as the filters see them: large ones averaged down."""
         return F.avg_pool2d(x, self.shrink) if self.shrink > 1 else x
 
     def _banks(self) -> Iterator[FilterBank]:
@@ -222,12 +241,12 @@ class ImageEncoder(nn.Module):
             enlarged, (0, self.input_shape[2] - width * self.shrink, 0, self.input_shape[1] - height * self.shrink)
         )
         measured = self._averages(fitted.to(self.centre.dtype))
-        start = 0
-        for bank, cells in self.parts():
-            stop = start + 2 * len(cells) * bank.count
-            part = measured[:, start:stop].reshape(-1, 2, len(cells), bank.count)
-            mean = part.mean(dim=(0, 2)).expand(len(cells), 2, bank.count).transpose(0, 1)
-            deviation = part.std(dim=(0, 2), correction=0).expand(len(cells), 2, bank.count).transpose(0, 1)
+        start, cells = 0, self.grid * self.grid
+        for count in self.counts:
+            stop = start + 2 * cells * count
+            part = measured[:, start:stop].reshape(-1, 2, cells, count)
+            mean = part.mean(dim=(0, 2)).expand(cells, 2, count).transpose(0, 1)
+            deviation = part.std(dim=(0, 2), correction=0).expand(cells, 2, count).transpose(0, 1)
             self.centre[start:stop] = mean.reshape(-1)
             self.scale[start:stop] = 1 / deviation.reshape(-1).clamp_min(1e-3)
             start = stop
@@ -273,6 +292,7 @@ def _cells(places: tuple[int, int], grid: int) -> Tensor:
 def encoder_fingerprint(encoder: ImageEncoder) -> str:
     """SHA-256 of what determines the features: the settings, and the integers or stored filters behind them."""
     settings = [encoder.input_shape, encoder.grid, encoder.threshold, encoder.stride, encoder.root]
-    parts = [module.fingerprint for module in encoder.modules() if isinstance(module, ImageEncoder | FilterBank)]
+    kinds = ImageEncoder | FilterBank | ColourBank
+    parts = [module.fingerprint for module in encoder.modules() if isinstance(module, kinds)]
     sides = [(bank.side, bank.count) for bank in encoder.banks if isinstance(bank, FilterBank)]
     return hashlib.sha256(json.dumps([settings, sides, parts]).encode()).hexdigest()

@@ -12,10 +12,12 @@ from torch import Tensor
 from crwn.errors import ConfigError
 from crwn.layers import ModulatedLinear
 from crwn.layers.weights.filters import Images
-from crwn.models.encoded import EncodedNetwork
+from crwn.models.encoded import DecoderHead, EncodedNetwork, repeated
 from crwn.models.image_encoder import ImageEncoder, encoder_fingerprint
 
 SIZES = {"5k": 5_000, "10k": 10_000, "20k": 20_000, "30k": 30_000}  # by the number of learned parameters, at most
+BEST_GAINS = {"5k": 1, "10k": 4, "20k": 4, "30k": 4}  # of the preset "best", for at least five classes
+BEST_COLOURS = {"5k": 32, "10k": 16, "20k": 32, "30k": 48}
 STEP = 16  # filters are a multiple of it, as vectors of the processor are
 
 
@@ -30,11 +32,14 @@ class ImageFlyNet(EncodedNetwork):
         classes: outputs.
         seed: determines filters, frozen decoder weights and the context every task starts from.
         size: "5k", "10k", "20k" or "30k", the most parameters that a task learns; `filters` instead gives their number.
-        sides, grid, threshold, stride, root: as for `ImageEncoder`.
+        sides, grid, threshold, stride, colours, root: as for `ImageEncoder`.
+        gains: how many numbers a task learns for every feature: the decoder sees each feature so many times, every time
+            with frozen weights of its own. With one less than it has classes, a task can learn any linear classifier.
         mirror: a task learns every training image and its mirror image.
         shift: if not 0, a task also learns four copies of every training image that are shifted by so many pixels
             along both sides, two of them mirrored.
         mirror_predictions: predictions use the average of the features of an image and of its mirror image.
+        symmetric: learning uses that average too, in the place of mirrored copies, so that a task has half the rows.
         modulation, start, start_scale: as for NeuroModNet.
 
     >>> model = ImageFlyNet((3, 32, 32), classes=5, seed=0, filters=32)
@@ -59,20 +64,25 @@ class ImageFlyNet(EncodedNetwork):
         grid: int = 3,
         threshold: float = 0.5,
         stride: int = 1,
+        colours: int = 0,
         root: bool = True,
+        gains: int = 1,
         mirror: bool = True,
         shift: int = 0,
         mirror_predictions: bool = False,
+        symmetric: bool = False,
         modulation: str = "both",
         start: str = "uniform",
         start_scale: float = 1.0,
     ) -> None:
         super().__init__()
+        if gains < 1:
+            raise ConfigError(f"gains must be at least 1, got {gains}")
         if filters is None:
-            filters = filters_for(size or "5k", grid=grid)
+            filters = filters_for(size or "5k", grid=grid, gains=gains) - colours
         elif size is not None:
             raise ConfigError(f"both size ({size}) and filters ({filters}) are given: give one of them")
-        filters, classes, seed = index(filters), index(classes), index(seed)
+        filters, classes, seed, self.gains = index(filters), index(classes), index(seed), index(gains)
         encoding: dict[str, Any] = {
             "filters": filters,
             "sides": [index(side) for side in sides],
@@ -81,6 +91,11 @@ class ImageFlyNet(EncodedNetwork):
             "stride": index(stride),
             "root": bool(root),
         }
+        if colours:
+            encoding["colours"] = index(colours)
+        # Only where they are used: folders of models without them keep their fingerprints.
+        added: dict[str, Any] = {"gains": self.gains} if gains > 1 else {}
+        added |= {"symmetric": True} if symmetric else {}
         self.config = {
             "input_shape": [index(length) for length in input_shape],
             "classes": classes,
@@ -92,14 +107,16 @@ class ImageFlyNet(EncodedNetwork):
             "modulation": modulation,
             "start": start,
             "start_scale": float(start_scale),
+            **added,
         }
         self.encoder = ImageEncoder(input_shape, seed=seed, **encoding)
         self.input_shape = self.encoder.input_shape
         self.classes = classes
-        self.mirror, self.mirror_predictions = bool(mirror), bool(mirror_predictions)
-        self.changes = _changes(self.mirror, index(shift))
+        self.mirror, self.symmetric = bool(mirror), bool(symmetric)
+        self.mirror_predictions = bool(mirror_predictions) or self.symmetric
+        self.changes = _changes(self.mirror and not self.symmetric, index(shift))
         self.decoder = ModulatedLinear(
-            self.encoder.features,
+            self.gains * self.encoder.features,
             classes,
             seed=seed,
             name="decoder",
@@ -116,6 +133,14 @@ class ImageFlyNet(EncodedNetwork):
         self.encoder.learn_filters(images)
 
     @property
+    def features(self) -> int:
+        return self.encoder.features
+
+    @property
+    def head(self) -> DecoderHead:
+        return DecoderHead(self.decoder, suggested_rate=self.suggested_rate, gains=self.gains)
+
+    @property
     def encoder_fingerprint(self) -> str:
         return f"{encoder_fingerprint(self.encoder)}{'+mirrored' if self.mirror_predictions else ''}"
 
@@ -123,15 +148,22 @@ class ImageFlyNet(EncodedNetwork):
     def copies(self) -> int:
         return len(self.changes)
 
+    @property
+    def copies_key(self) -> str:
+        return f"{self.changes}{' averaged' if self.symmetric else ''}"
+
     def encode(self, x: Tensor) -> Tensor:
-        features: Tensor = self.encoder(x)
-        if self.mirror_predictions:
-            features = (features + self.encoder(x.flip(-1))).mul_(0.5)
-        return features
+        return self._features(x, averaged=self.mirror_predictions)
 
     def encode_copy(self, x: Tensor, number: int) -> Tensor:
-        features: Tensor = self.encoder(_changed(x, self.changes[number]))
-        return features
+        return self._features(_changed(x, self.changes[number]), averaged=self.symmetric)
+
+    def hidden(self, x: Tensor) -> Tensor:
+        return repeated(self.encode(x), self.gains)
+
+    def _features(self, x: Tensor, *, averaged: bool) -> Tensor:
+        features: Tensor = self.encoder(x)
+        return (features + self.encoder(x.flip(-1))).mul_(0.5) if averaged else features
 
 
 Change = tuple[int, int, bool]  # pixels down and right, and whether mirrored
@@ -162,20 +194,31 @@ def _changed(x: Tensor, change: Change) -> Tensor:
 class ImageStructure(TypedDict, total=False):
     """Arguments of `ImageFlyNet` that the preset "best" sets."""
 
-    mirror_predictions: bool
+    filters: int
+    sides: tuple[int, ...]
+    colours: int
+    gains: int
+    symmetric: bool
 
 
-def best_image_structure() -> ImageStructure:
-    """The structure of the preset "best": predictions cost two encodings instead of one, and learn nothing more."""
-    return {"mirror_predictions": True}
+def best_image_structure(size: str, classes: int) -> ImageStructure:
+    """The structure of the preset "best" for a size: from 10k on, as many gains as make a decoder any linear one.
+
+    >>> best_image_structure("30k", classes=5)
+    {'filters': 368, 'sides': (3, 4, 8), 'colours': 48, 'gains': 4, 'symmetric': True}
+    """
+    gains = max(1, min(BEST_GAINS.get(size, 1), classes - 1))
+    colours = BEST_COLOURS.get(size, 0)
+    filters = filters_for(size, gains=gains) - colours
+    return {"filters": filters, "sides": (3, 4, 8), "colours": colours, "gains": gains, "symmetric": True}
 
 
-def filters_for(size: str, *, grid: int = 3) -> int:
+def filters_for(size: str, *, grid: int = 3, gains: int = 1) -> int:
     """The number of filters with which a task learns at most as many parameters as the size names.
 
-    >>> filters_for("5k"), filters_for("30k")
-    (272, 1664)
+    >>> filters_for("5k"), filters_for("30k"), filters_for("20k", gains=4)
+    (272, 1664, 272)
     """
     if size not in SIZES:
         raise ConfigError(f'flynet has no size "{size}" for images: choose one of {", ".join(SIZES)}')
-    return (SIZES[size] - 1) // (2 * grid * grid) // STEP * STEP
+    return (SIZES[size] - 1) // (2 * grid * grid * gains) // STEP * STEP

@@ -9,6 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import nn
 
 from crwn.errors import ModelError
+from crwn.models.backbones.deep import DeepBackboneNet
 from crwn.models.backbones.network import BackboneNet
 from crwn.models.custom import network_of
 from crwn.models.flynet import FlyNet
@@ -18,7 +19,7 @@ from crwn.models.neuromodnet import NeuroModNet
 from crwn.models.resnet import NeuroModResNet
 
 MODELS: dict[str, type[Network]] = {
-    model.kind: model for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet, BackboneNet)
+    model.kind: model for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet, BackboneNet, DeepBackboneNet)
 }
 
 

@@ -66,8 +66,9 @@ def encoded_stack(model: nn.Module, x: Tensor, scaling: Tensor) -> tuple[nn.Modu
 def _features(model: EncodedNetwork, rows: Rows, *, copies: int | None, dtype: torch.dtype, progress: Progress) -> Rows:
     """Rows of features, copy after copy; without copies those that predictions use."""
     plain = rows.without_augmentation()
+    kind = None if copies is None else model.copies_key
     low = ":bf16" if torch.is_autocast_enabled("cpu") else ""
-    digest = hashlib.sha256(f"{model.encoder_fingerprint}:{copies}:{dtype}{low}".encode())
+    digest = hashlib.sha256(f"{model.encoder_fingerprint}:{kind}:{dtype}{low}".encode())
     for batch in plain.batches(BLOCK):
         digest.update(f"{tuple(batch.shape)}".encode())
         digest.update(batch.contiguous().numpy().data)

@@ -110,3 +110,16 @@ def test_a_mirror_image_is_a_copy_that_is_learned() -> None:
     assert model.copies == 2
     assert torch.equal(model.encode_copy(x, 1), model.encode(x.flip(-1)))
     assert BackboneNet(small(), 3, seed=0, units=8, mirror=False).copies == 1
+
+
+@pytest.mark.parametrize(("count", "mirror", "least"), [(20, True, 0.32), (400, False, 0.016)])
+def test_the_ridge_of_few_images_is_large(count: int, mirror: bool, least: float) -> None:
+    """Generalized cross-validation takes mirror images for new rows, and no ridge where features outnumber them."""
+    x, y = coloured(count)
+    learner = crwn.Learner(BackboneNet(small(), 3, seed=0, gains=2, mirror=mirror, input_shape=(3, 20, 20)))
+    facts = learner.learn("colour", x, y, method="exact", progress=False).info.exact
+    assert facts is not None
+    assert facts["ridge"] >= least * 0.999
+    given = learner.learn("given", x, y, method="exact", ridge=1e-3, progress=False).info.exact
+    assert given is not None
+    assert given["ridge"] == 1e-3

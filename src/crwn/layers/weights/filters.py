@@ -42,6 +42,18 @@ class FilterBank(nn.Module):
         self.fingerprint = hashlib.sha256(places).hexdigest()
         self.register_buffer("weight", weight, persistent=False)
 
+    def rounded(self, dtype: torch.dtype) -> Tensor:
+        """The weights in another precision, still adding up to 0: a bright patch without contrast has no response.
+
+        What rounding leaves of a filter's sum is subtracted from its smallest weight, which has the finest steps.
+        """
+        weight = self.weight.to(dtype)
+        if dtype == self.weight.dtype:
+            return weight
+        smallest = self.weight.abs().argmin(dim=0, keepdim=True)
+        rest = weight.float().sum(dim=0, keepdim=True)
+        return weight.scatter(0, smallest, (weight.float().gather(0, smallest) - rest).to(dtype))
+
     def extra_repr(self) -> str:
         return f"{self.count} filters of {self.channels} x {self.side} x {self.side}"
 

@@ -5,9 +5,18 @@ makes one of any `nn.Module`. Both are called with images and return features `[
 `fingerprint` of all that determines the features, and no parameters. `text_backbone("wordllama")` is called with texts.
 """
 
+from crwn.models.backbones.deep import DeepBackboneNet
 from crwn.models.backbones.image import ImageBackbone
 from crwn.models.backbones.names import load_backbone, register_backbone
 from crwn.models.backbones.network import BackboneNet
 from crwn.models.backbones.text import TextBackbone, text_backbone
 
-__all__ = ["BackboneNet", "ImageBackbone", "TextBackbone", "load_backbone", "register_backbone", "text_backbone"]
+__all__ = [
+    "BackboneNet",
+    "DeepBackboneNet",
+    "ImageBackbone",
+    "TextBackbone",
+    "load_backbone",
+    "register_backbone",
+    "text_backbone",
+]

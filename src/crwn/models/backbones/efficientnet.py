@@ -36,7 +36,7 @@ def efficientnet_lite0(*, size: int = 96) -> ImageBackbone:
         state: dict[str, Tensor] = torch.load(path, map_location="cpu", weights_only=True)
         network.load_state_dict(state)
     except Exception as error:  # torch.load raises what pickle, zip and its own checks raise
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = str(error).splitlines()[0].partition(". ")[0] if str(error) else type(error).__name__
         raise ModelError(
             f"the weights of {NAME} cannot be read from {path} ({reason}): install the package again"
         ) from None

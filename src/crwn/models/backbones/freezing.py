@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 from crwn.errors import ModelError
 
+FROZEN = "_crwn_frozen"  # names of the tensors of a layer that were parameters
+
 
 def frozen_copy(module: nn.Module, *, memory_format: torch.memory_format = torch.contiguous_format) -> nn.Module:
     """A copy in evaluation mode that has no parameters: all of its tensors are buffers outside its state dict.
@@ -33,7 +35,20 @@ def frozen_copy(module: nn.Module, *, memory_format: torch.memory_format = torch
             if value.ndim == 4:
                 value = value.contiguous(memory_format=memory_format)
             part.register_buffer(name, kept.setdefault(id(parameter), value), persistent=False)
+            part.__dict__.setdefault(FROZEN, []).append(name)
         part._non_persistent_buffers_set.update(part._buffers)
+    return work
+
+
+def thawed_copy(module: nn.Module) -> nn.Module:
+    """A copy of a module that `frozen_copy` made, with parameters again: what `neuromodulate` takes."""
+    work = copy.deepcopy(module)
+    kept: dict[int, nn.Parameter] = {}
+    for part in work.modules():
+        for name in part.__dict__.pop(FROZEN, []):
+            value = part.get_buffer(name)
+            delattr(part, name)
+            part.register_parameter(name, kept.setdefault(id(value), nn.Parameter(value)))
     return work
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from crwn.errors import ConfigError, ModelError
 from crwn.layers import ModulatedLinear
-from crwn.models.backbones.head import Expansion, FeatureHead
+from crwn.models.backbones.head import PRIOR_ROWS, Expansion, FeatureHead
 from crwn.models.backbones.image import ImageBackbone
 from crwn.models.backbones.names import load_backbone
 from crwn.models.encoded import EncodedNetwork
@@ -121,7 +121,13 @@ class BackboneNet(EncodedNetwork):
 
     @property
     def head(self) -> FeatureHead:
-        return FeatureHead(self.expansion, self.decoder, self.features, suggested_rate=self.suggested_rate)
+        shape = {"suggested_rate": self.suggested_rate, "prior_rows": self.prior_rows}
+        return FeatureHead(self.expansion, self.decoder, self.features, **shape)
+
+    @property
+    def prior_rows(self) -> float:
+        """See `PRIOR_ROWS`; mirror images are hardly other rows."""
+        return PRIOR_ROWS * self.expansion.out_features * self.copies
 
     @property
     def encoder_fingerprint(self) -> str:

@@ -47,11 +47,15 @@ class ExactSettings(BaseModel):
 
 @dataclass(frozen=True)
 class ExactResult:
-    """What a task learned, the statistics it follows from, and the solution of its normal equations."""
+    """What a task learned, the statistics it follows from, and the solution of its normal equations.
+
+    `features` is the task as its features, so that what is measured afterwards need not compute them again.
+    """
 
     learned: Learned
     statistics: Statistics
     solution: Solution
+    features: PreparedTask
 
 
 def learn_exact(
@@ -79,15 +83,15 @@ def learn_exact(
     if not len(task.rows):
         raise DataError(f'task "{task.name}" has no rows: learning needs at least one')
     tensors = dict(context_tensors(model) if start is None else start)
-    layer, rows, statistics = add_rows(
+    layer, rows, statistics, features = add_rows(
         model, task, tensors, class_weight=settings.class_weight, before=before, report=report
     )
-    solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=settings.ridge)
+    solution = solve(statistics, layer.frozen, bias=layer.bias, ridge=settings.ridge, prior_rows=layer.prior_rows)
     found = context_of(layer, tensors, statistics, solution)
     if settings.newton:
         found = newton_steps(layer, found, rows, statistics, solution, steps=settings.newton)
     seconds = time.perf_counter() - began
-    return ExactResult(Learned(task.name, found, 0, solution.residual, seconds), statistics, solution)
+    return ExactResult(Learned(task.name, found, 0, solution.residual, seconds), statistics, solution, features)
 
 
 def add_rows(
@@ -98,8 +102,8 @@ def add_rows(
     class_weight: ClassWeight = None,
     before: Statistics | None = None,
     report: Report = lambda done: None,
-) -> tuple[OutputLayer, Rows, Statistics]:
-    """The output layer, the rows that its features come from, and their statistics added to those before.
+) -> tuple[OutputLayer, Rows, Statistics, PreparedTask]:
+    """The output layer, the rows that its features come from, their statistics, and the features.
 
     Images are counted once for every copy that the model learns, such as mirror images.
     """
@@ -117,7 +121,7 @@ def add_rows(
     )
     if before is not None:
         before.check_same(empty)
-    return layer, rows, accumulate(layer, tensors, rows, before or empty, report=report)
+    return layer, rows, accumulate(layer, tensors, rows, before or empty, report=report), ready
 
 
 def copies_of(model: nn.Module) -> int:

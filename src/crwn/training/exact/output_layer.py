@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from crwn.errors import ModelError
 from crwn.layers import ModulatedLinear, context_tensors
 from crwn.models import network_of
-from crwn.models.encoded import DecodedNetwork
+from crwn.models.encoded import DecodedNetwork, DecoderHead
 
 Array = npt.NDArray[np.float64]
 CHECKED_ROWS = 4
@@ -50,10 +50,15 @@ class OutputLayer:
         bias = getattr(self.layer, "bias", None)
         return None if bias is None else bias.detach().cpu().double().numpy()
 
+    @property
+    def prior_rows(self) -> float:
+        """What the ridge is at least, times the number of rows: see `solve`; 0 where the model has no such number."""
+        return float(getattr(self.model, "prior_rows", 0.0))
+
     @torch.no_grad()
     def features(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
         """The inputs `[rows, features]` of the layer for model inputs `x` with this context in the other layers."""
-        if isinstance(self.model, DecodedNetwork) and self.name == "decoder":
+        if isinstance(self.model, DecodedNetwork | DecoderHead) and self.name == "decoder":
             return self.model.hidden(x)
         seen: list[Tensor] = []
         handle = self.layer.register_forward_pre_hook(lambda _, given: seen.append(given[0].detach()))

@@ -22,7 +22,7 @@ from crwn.data.standardize import NO_SCALING, Scaling
 from crwn.errors import CRWNError, DataError, TaskError
 from crwn.layers import context_tensors
 from crwn.models import EncodedNetwork
-from crwn.models.backbones import BackboneNet
+from crwn.models.backbones import BackboneNet, DeepBackboneNet
 from crwn.models.backbones.head import Expansion
 from crwn.training.exact.accumulate import Report, accumulate, precision_for
 from crwn.training.exact.output_layer import output_layer
@@ -64,7 +64,9 @@ def shared_units(model: nn.Module, units: int = UNITS) -> tuple[int, Encode]:
         ModelError: the model's outputs are not those of a modulated linear layer.
     """
     if isinstance(model, BackboneNet):
-        expansion = Expansion(model.features, units=units, seed=model.config["seed"])
+        expansion = Expansion(model.backbone.features, units=units, seed=model.config["seed"])
+        if isinstance(model, DeepBackboneNet):  # as every task finds the backbone before it learns
+            return expansion.out_features, lambda maps: expansion(model.backbone_features(maps))
         return expansion.out_features, lambda f: expansion(f.float())
     if isinstance(model, EncodedNetwork):
         return model.features, lambda f: f.float()

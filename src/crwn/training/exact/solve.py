@@ -155,24 +155,36 @@ class NormalEquations:
         return Solution(gain, ridge, mean / left**2, rest / self.weight, freedom)
 
 
-def solve(statistics: Statistics, frozen: Array, *, bias: Array | None = None, ridge: float | None = None) -> Solution:
+def solve(
+    statistics: Statistics,
+    frozen: Array,
+    *,
+    bias: Array | None = None,
+    ridge: float | None = None,
+    prior_rows: float = 0.0,
+) -> Solution:
     """The context of these statistics.
 
     Args:
         frozen, bias: of the output layer.
         ridge: relative to the mean diagonal of the normal matrix; None for the one of least GCV.
+        prior_rows: where the ridge is chosen, it is at least `prior_rows / rows`: GCV is too low for small ridges where
+            features outnumber rows, or where rows are changed copies of each other.
 
     Raises:
         CRWNError: the system is singular.
         DataError: there are no rows, or all features are zero.
     """
-    return best_solution(NormalEquations(statistics, frozen, bias), ridge)
+    least = prior_rows / max(1, statistics.rows)
+    return best_solution(NormalEquations(statistics, frozen, bias), ridge, least=least)
 
 
-def best_solution(system: NormalEquations, ridge: float | None = None) -> Solution:
-    """The solution with this ridge; None for the one of least GCV among powers of ten."""
+def best_solution(system: NormalEquations, ridge: float | None = None, *, least: float = 0.0) -> Solution:
+    """The solution with this ridge; None for the one of least GCV among powers of ten, or from `least` on."""
     if ridge is not None:
         return system.measured(ridge)
+    if least > 0:
+        return _downhill(system, [system.measured(min(least, MOST_RIDGE))], 10.0)
     tried = [_first(system)]
     for factor in (10.0, 0.1):
         best = _downhill(system, tried, factor)

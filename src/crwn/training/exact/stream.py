@@ -131,7 +131,9 @@ class Stream:
         return scores.argmax(dim=1).numpy()
 
     def _solve(self) -> None:
-        self.solution = solve(self.statistics, self.layer.frozen, bias=self.layer.bias)
+        self.solution = solve(
+            self.statistics, self.layer.frozen, bias=self.layer.bias, prior_rows=self.layer.prior_rows
+        )
         self._solved = self.statistics.rows
         if self.layer.width <= WIDE:
             self._factorize(self.solution.ridge)
