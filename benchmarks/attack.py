@@ -131,6 +131,8 @@ def main() -> None:
     parser.add_argument("--add", action="store_true", help="keep the other kinds that the record of --json has")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the service that is attacked ends too
+    # A shell lets its background processes ignore SIGINT, which those that are attacked would inherit.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     before = json.loads(given.json.read_text()) if given.add and given.json and given.json.exists() else {}
     share = 0.1 if given.quick else 1.0
     with tempfile.TemporaryDirectory() as folder:
@@ -142,11 +144,13 @@ def main() -> None:
         kinds |= attack_storage(model, share, given.only)
         with Learner.load(model) as learner:
             damaged = learner.bank.verify()[:5]
+    commands = []
     if before:
+        commands = [*before.get("commands_before", []), before["command"]]
         kinds = before["outcomes"] | kinds
         alive, damaged = alive and before["service_alive"], damaged + before["damaged_contexts"]
     summary = totals(kinds) | {"service_alive": alive, "damaged_contexts": damaged}
-    write_record({"quick": given.quick, **summary, "outcomes": kinds}, given.json)
+    write_record({"quick": given.quick, **summary, "outcomes": kinds, "commands_before": commands}, given.json)
     sys.exit(1 if summary["broken"] or not alive or damaged else 0)
 
 

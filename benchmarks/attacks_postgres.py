@@ -67,7 +67,7 @@ def postgres_hangs(model: Path, out: Outcome, share: float) -> None:
         for name in ("shared 0", "cold"):
             _put(first, name, context)
         wanted = second.post("/v1/predict", json={"rows": [ROW], "task": "shared 0"}).json()["labels"][0]
-        _stopped(pid, signal.SIGSTOP)
+        stop_server(pid, signal.SIGSTOP)
         try:
             time.sleep(1.0)
             with Probe(int(second.base_url.port or 0), "shared 0", ROW, wanted) as probe:
@@ -79,7 +79,7 @@ def postgres_hangs(model: Path, out: Outcome, share: float) -> None:
             out.check(probe.record()["p99_ms"] < 1000, f"while PostgreSQL hung: {probe.record()}")
             out.named = probe.record()
         finally:
-            _stopped(pid, signal.SIGCONT)
+            stop_server(pid, signal.SIGCONT)
         until = time.monotonic() + 30
         while second.get("/healthz").status_code != 200 and time.monotonic() < until:
             time.sleep(0.2)
@@ -95,7 +95,7 @@ def _put(service: httpx.Client, name: str, context: bytes) -> None:
 @contextmanager
 def _two_services(model: Path, out: Outcome) -> Iterator[tuple[httpx.Client, httpx.Client, bytes, int] | None]:
     """Two services on a bank of their own, a context to store, and the process of PostgreSQL; None without it."""
-    with _postgres_server() as found, tempfile.TemporaryDirectory() as folder:
+    with postgres_server() as found, tempfile.TemporaryDirectory() as folder:
         if found is None:
             out.notes.append("skipped: PostgreSQL's server programs are not installed (scripts/install-postgres)")
             yield None
@@ -110,14 +110,15 @@ def _two_services(model: Path, out: Outcome) -> Iterator[tuple[httpx.Client, htt
             yield clients[0], clients[1], context, pid
 
 
-def _stopped(pid: int, sent: signal.Signals) -> None:
+def stop_server(pid: int, sent: signal.Signals) -> None:
+    """Send a signal, SIGSTOP or SIGCONT, to all processes of a PostgreSQL server."""
     server = psutil.Process(pid)
     for process in [server, *server.children(recursive=True)]:
         process.send_signal(sent)
 
 
 @contextmanager
-def _postgres_server() -> Iterator[tuple[str, int] | None]:
+def postgres_server() -> Iterator[tuple[str, int] | None]:
     """A PostgreSQL server of our own on a free loopback port: its address and its process; None where there is none."""
     found = shutil.which("initdb") or next((str(one) for one in Path("/usr/lib/postgresql").glob("*/bin/initdb")), None)
     if found is None:

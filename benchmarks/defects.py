@@ -30,7 +30,7 @@ from write_record import write_record
 
 from crwn import Context, Learner, NeuroModNet
 
-LONGEST = 150  # seconds for one check
+LONGEST = 300  # seconds for one check
 
 
 def make_model(folder: Path, copies: int) -> Path:

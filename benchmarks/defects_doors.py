@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import re
+import resource
 import shutil
 import signal
+import subprocess
+import sys
 import tarfile
 import threading
 import zipfile
 from pathlib import Path
 
-from defects_stored import X, crwn
+from defects_stored import X, crwn, small
 
 from crwn import Learner, NeuroModNet
 from crwn.errors import CRWNError
@@ -49,6 +53,27 @@ def array_bomb(folder: Path) -> str:
     lines = done.stderr.strip().splitlines()
     held = done.returncode == 1 and lines and lines[-1].startswith("error:") and "memory" not in done.stderr.lower()
     return "" if held or "most" in done.stderr else f"status {done.returncode}: {done.stderr.strip()[-150:]}"
+
+
+def impossible_model(folder: Path) -> str:
+    """A description of 230 GB of weights, opened where 6 GB can be had: refused before any of them is made."""
+    model, _ = small(folder)
+    good = json.loads((model / "model.json").read_text())
+    (model / "model.json").write_text(json.dumps(good | {"config": good["config"] | {"hidden": [12_000] * 400}}))
+    code = "import sys; from crwn import Learner; Learner.load(sys.argv[1])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, str(model)],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30)),
+    )
+    assert process.stderr is not None
+    lines = process.stderr.read().strip().splitlines() or [""]
+    _, _, used = os.wait4(process.pid, 0)
+    gigabytes = used.ru_maxrss / 2**20
+    if "ModelError" in lines[-1] and gigabytes < 1:
+        return ""
+    return f"{gigabytes:.1f} GB of the 6 were taken, then it ended with {lines[-1].split(':')[0][:60]}"
 
 
 def token_file(folder: Path) -> str:
@@ -142,6 +167,6 @@ def pickled(folder: Path) -> str:
 
 
 DOORS = (
-    nan_in_metrics, array_bomb, token_file, bank_option, token_of_spaces, shown_password,
+    nan_in_metrics, array_bomb, impossible_model, token_file, bank_option, token_of_spaces, shown_password,
     source_archive, forks, pickled,
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import os
@@ -11,14 +12,30 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Hashable
 from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 import numpy as np
+import psutil
 from attack_target import FEATURES, Target, serving
+from attacks_postgres import postgres_server, stop_server
+
+from crwn import Context, Learner
+from crwn.errors import CRWNError
 
 ROW = [0.5] * FEATURES
+# `crwn serve --bank` is not in both versions.
+ON_POSTGRES = """
+import sys
+from crwn import Learner
+from crwn.serve.running import serve
+with Learner.load(sys.argv[1]) as source:
+    with Learner(source.model, bank=sys.argv[2]) as learner:
+        learner.bank.put(source.context("first"))
+        serve(learner, port=0, ready=lambda address: print(address, flush=True))
+"""
 JSON = {"Content-Type": "application/json"}
 
 
@@ -79,25 +96,24 @@ def many_connections(target: Target) -> str:
     return ""
 
 
-def _learned(target: Target, label: str) -> str:
-    """Tries to learn a task with this label, as JSON; then the lists must be whole and have no such task."""
-    with target.client() as http:
-        data = f'{{"x": [{ROW}, {[0.1] * FEATURES}], "y": [{label}, 1], "batches": 1}}'.encode()
-        status = http.post("/v1/tasks/bad/learn", content=data, headers=JSON).status_code
-        time.sleep(2.0 if status == 202 else 0.0)
-        lists = [http.get(path).status_code for path in ("/v1/tasks?limit=5", "/v1/tasks/bad")]
-        http.delete("/v1/tasks/bad")
-    if status == 422:
-        return ""
-    return f"answered {status}; afterwards the list is {lists[0]}, the task {lists[1]}"
+def lists_hold_the_model(target: Target) -> str:
+    """Eight clients that list tasks and draw the map again and again, beside named predictions."""
 
+    def ask() -> None:
+        with target.client() as http:
+            for _ in range(5):
+                for path in ("/v1/tasks?limit=1000", "/v1/atlas"):
+                    http.get(path)
 
-def lone_surrogate(target: Target) -> str:
-    return _learned(target, '"\\ud800"')
+    def together() -> None:
+        threads = [threading.Thread(target=ask) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
 
-
-def deep_label(target: Target) -> str:
-    return _learned(target, "[" * 150 + "1" + "]" * 150)
+    waited = _slowest(target, threading.Thread(target=together))
+    return f"a named prediction waited {waited:.1f} s" if waited >= 1 else ""
 
 
 def npy_header(target: Target) -> str:
@@ -145,22 +161,52 @@ def burst_of_streams(target: Target) -> str:
     return f"{taken} streams were taken" if taken > 64 else ""
 
 
+def _stored(model: Path, label: Hashable) -> str:
+    """Adds a context with this label; where it is taken, the lists of a service tell what it does to them."""
+    with Learner.load(model) as learner:
+        one = learner.context("first")
+        try:
+            learner.add(Context("bad", one.tensors, (label, *one.classes[1:]), one.model, info={}))
+        except CRWNError:
+            return ""
+    with tempfile.TemporaryDirectory() as place, serving(model, Path(place) / "log") as target:
+        found = [httpx.get(f"{target.address}{path}", timeout=60).status_code for path in ("/v1/tasks", "/v1/atlas")]
+    return f"it was stored; the list is then answered with {found[0]}, the map with {found[1]}"
+
+
+def lone_surrogate(model: Path) -> str:
+    return _stored(model, "\ud800")
+
+
+def deep_label(model: Path) -> str:
+    label: Hashable = 1
+    for _ in range(150):
+        label = (label,)
+    return _stored(model, label)
+
+
 def inference_refreshes(model: Path) -> str:
+    """A task that one service has in memory is replaced through another: the next inference must use the new one."""
+    kind = {"Content-Type": "application/vnd.safetensors"}
+    ask = {"rows": [ROW] * 4, "top": 1000}
     with ExitStack() as stack:
         place = stack.enter_context(tempfile.TemporaryDirectory())
         services = [stack.enter_context(serving(model, Path(place) / name)) for name in "12"]
-        first, second = (stack.enter_context(one.client()) for one in services)
-        data = first.get("/v1/tasks/first/context").content
-        ask = {"rows": [ROW] * 4, "top": 1000}
-        second.post("/v1/infer-task", json=ask)
-        kind = {"Content-Type": "application/vnd.safetensors"}
-        first.put("/v1/tasks/new/context", content=data, headers=kind).raise_for_status()
-        until = time.monotonic() + 3
-        while time.monotonic() < until:
-            ranked = [found["task"] for found in second.post("/v1/infer-task", json=ask).json()["ranking"]]
-            if "new" in ranked:
-                return ""
-    return "a task of another service was not among the ranked ones after 3 s"
+        writer, reader = (stack.enter_context(one.client()) for one in services)
+
+        def score(task: str) -> float | None:
+            ranked = reader.post("/v1/infer-task", json=ask).json()["ranking"]
+            return next((float(found["score"]) for found in ranked if found["task"] == task), None)
+
+        for source in ("first", "second"):
+            data = writer.get(f"/v1/tasks/{source}/context").content
+            writer.put("/v1/tasks/new/context?replace=true", content=data, headers=kind).raise_for_status()
+            until = time.monotonic() + 3
+            while (found := score("new")) is None or found != score(source):
+                if time.monotonic() > until:
+                    seen = "missing" if found is None else "the old one"
+                    return f"3 s after another service stored a task, it is {seen} in what inference ranks"
+    return ""
 
 
 def host_with_token(model: Path) -> str:
@@ -202,8 +248,43 @@ def one_bad_task(model: Path) -> str:
     return "" if set(found.values()) == {200} else f"one unreadable row in the bank: {found}"
 
 
+def postgres_hangs(model: Path) -> str:
+    """PostgreSQL is stopped while a service predicts with a task that is in memory."""
+    with postgres_server() as found, tempfile.TemporaryDirectory() as place:
+        if found is None:
+            return "not run: PostgreSQL's server programs are not installed"
+        address, pid = found
+        log = Path(place) / "log"
+        with log.open("wb") as out:
+            process = subprocess.Popen([sys.executable, "-c", ON_POSTGRES, str(model), address], stdout=out)
+        try:
+            until = time.monotonic() + 60
+            while not log.read_text().endswith("/\n") and time.monotonic() < until:
+                time.sleep(0.1)
+            with httpx.Client(base_url=log.read_text().strip(), timeout=20) as http:
+                asked = {"rows": [ROW], "task": "first"}
+                http.post("/v1/predict", json=asked).raise_for_status()
+                stop_server(pid, signal.SIGSTOP)
+                waited = 0.0
+                until = time.monotonic() + 8
+                while time.monotonic() < until:
+                    began = time.monotonic()
+                    with contextlib.suppress(httpx.HTTPError):
+                        http.post("/v1/predict", json=asked)
+                    waited = max(waited, time.monotonic() - began)
+                    time.sleep(0.05)
+        finally:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                stop_server(pid, signal.SIGCONT)
+            process.kill()
+            process.wait()
+    return f"a task in memory was predicted after {waited:.1f} s" if waited >= 1 else ""
+
+
 SERVED = (
-    npy_header, npz_label, deep_json, lone_surrogate, deep_label, burst_of_streams, half_sent_requests,
+    npy_header, npz_label, deep_json, burst_of_streams, half_sent_requests, lists_hold_the_model,
     large_body_on_the_loop, many_connections, inference_holds_the_model,
 )  # fmt: skip  # those that may stop a service for long come last
-OWN_SERVICE = (inference_refreshes, host_with_token, early_signals, one_bad_task)
+OWN_SERVICE = (
+    lone_surrogate, deep_label, inference_refreshes, host_with_token, early_signals, one_bad_task, postgres_hangs,
+)  # fmt: skip

@@ -9,17 +9,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from crwn.experiments.environment import machine, versions
+from crwn.experiments.environment import commit, machine, versions
 
 
 def write_record(record: Mapping[str, Any], path: Path | None) -> None:
-    """Print a record with its command, machine and versions, and write it where a path is given."""
+    """Print a record with its command, machine, versions and commit, and write it where a path is given."""
     import torch
 
     facts = {
         "command": shlex.join(["python", *sys.argv]),
         "machine": machine(torch.get_num_threads()),
         "versions": versions(),
+        "commit": commit(),
     }
     text = json.dumps({**record, **facts}, indent=2)
     print(text)

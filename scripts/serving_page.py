@@ -179,7 +179,17 @@ def attacks() -> str:
         f"{found['tries']:,} tries of {found['kinds']} kinds: {found['broken']} broken, {found['answers_500']} answers "
         f"with status 500, {found['named_predictions_failed']} named predictions failed."
     )
-    return aligned(head, rows) + f"\n\n{words}\n\n`{found['command']}`"
+    loads = [one["load"] for one in found["outcomes"].values() if "load" in one]
+    words += f" The load of the machine was {min(loads):.0f} to {max(loads):.0f}." if loads else ""
+    shared = found["outcomes"].get("postgres", {}).get("measured")
+    if shared:
+        seen, forgot = shared["slowest_seen_seconds"], shared["slowest_forgotten_seconds"]
+        words += (
+            " Two services on one PostgreSQL: what one stored, the other predicted with and inferred after "
+            f"{seen:.2f} s at most, and forgot after {forgot:.2f} s."
+        )
+    commands = [*found.get("commands_before", []), found["command"]]
+    return aligned(head, rows) + f"\n\n{words}\n\n" + ", then ".join(f"`{one}`" for one in commands)
 
 
 def parts() -> dict[str, str]:

@@ -133,3 +133,37 @@ def test_the_asynchronous_client(learner: Learner, digits: tuple[Array, Array], 
 
     with running(learner) as served:
         asyncio.run(ask(served.address))
+
+
+def test_both_clients_add_rows_and_classify(learner: Learner, digits: tuple[Array, Array], busy: str) -> None:
+    x, y = digits[0].astype("float32"), digits[1]
+    for name, chosen in (("low", y < 5), ("high", y >= 5)):
+        learner.learn(name, x[chosen][:300], y[chosen][:300], method="exact", keep_statistics=True, progress=False)
+
+    async def later(address: str) -> None:
+        async with crwn.AsyncClient(address) as client:
+            shared = await client.share("high", x[y >= 5][:300], y[y >= 5][:300])
+            assert shared == {"tasks": ["low", "high"], "classes": 10}
+            answers = await client.classify(x[600:700])
+            assert np.mean([one.label == label for one, label in zip(answers, y[600:700], strict=True)]) > 0.8
+            done = await client.extend("high", x[y == 1][:20], [np.int64(1)] * 20)
+            assert (done["rows"], done["new_classes"]) == (20, [1])
+        # Rows that are added twice count twice: nothing is sent again that may have been done.
+        Busy.asked, Busy.refusals = [], [503]
+        async with crwn.AsyncClient(busy) as client:
+            with pytest.raises(RemoteError, match="busy"):
+                await client.share("a", x[:2], [0, 1])
+        assert len(Busy.asked) == 1
+
+    with running(learner) as served, crwn.Client(served.address) as client:
+        with pytest.raises(RemoteError) as nothing:
+            client.classify(x[:2])
+        assert nothing.value.status == 404
+        assert client.share("low", x[y < 5][:300], y[y < 5][:300]) == {"tasks": ["low"], "classes": 5}
+        assert {one.task for one in client.classify(x[:10])} == {"low"}
+        done = client.extend("low", x[y == 7][:50], y[y == 7][:50])
+        assert (done["new_classes"], done["classes"]) == ([7], [0, 1, 2, 3, 4, 7])
+        with pytest.raises(RemoteError, match="labels") as short:
+            client.extend("low", x[:2], [1])
+        assert short.value.status == 422
+        asyncio.run(later(served.address))

@@ -193,6 +193,39 @@ def test_a_row_is_filled_in_by_column_name(browser: Browser, visits: Learner, tm
         made.context.close()
 
 
+def test_a_text_is_pasted_although_its_row_could_be_a_drawing(browser: Browser) -> None:
+    texts = [f"please pay invoice number {i}" if i % 2 else f"lunch with my cat at {i % 12}" for i in range(80)]
+    learner = Learner(NeuroModNet(in_features=256, hidden=(128,), classes=2, seed=0))
+    with running(learner) as served:
+        made = Opened(browser, served.address)
+        page = made.page
+        expect(page.locator("#pad-column")).to_be_visible()
+        learner.learn("mail", texts, ["chat", "bill"] * 40, batches=60, progress=False)
+        page.reload()
+        page.wait_for_selector("body[data-ready=yes]")
+        expect(page.locator("#pad-column")).to_be_hidden()
+        page.get_by_label("text", exact=True).fill("the overdue invoice was not paid")
+        expect(page.locator("#predictions li.best .label")).to_have_text("bill")
+        page.keyboard.press("Tab")
+        page.keyboard.press("7")  # draws nothing
+        expect(page.locator("#predictions li.best .label")).to_have_text("bill")
+        assert made.errors == []
+        made.context.close()
+
+
+def test_columns_of_pixels_are_drawn(browser: Browser, digits: tuple[Array, Array]) -> None:
+    rows, labels = digits
+    names = [f"pixel{i}" for i in range(64)]
+    table = table_of_objects([dict(zip(names, row, strict=True)) for row in rows.reshape(-1, 64).tolist()], "pixels")
+    learner = Learner(NeuroModNet(in_features=64, hidden=(128,), classes=10, seed=0))
+    learner.learn("pixels", table, labels, batches=20, progress=False)
+    with running(learner) as served:
+        made = Opened(browser, served.address)
+        expect(made.page.locator("#pad-column")).to_be_visible()
+        assert made.errors == []
+        made.context.close()
+
+
 @pytest.mark.parametrize(("kind", "labels"), [("regression", "30"), ("multilabel", "red|round")])
 def test_other_kinds_are_learned_on_the_page(
     browser: Browser, visits: Learner, tmp_path: Path, kind: str, labels: str

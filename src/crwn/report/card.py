@@ -58,5 +58,4 @@ def long_label(group: Group) -> str:
     """Return the label of a run with what tells it from a run of the same name but another length."""
     if group.scenario in USUAL_BUDGET:
         return f"{group.label}, {group.short}" if group.short else group.label
-    budget = " ".join(f"{value:,} {name}" for name, value in group.first.budget.items())
-    return f"{group.label}, {counted(len(group.first.tasks), 'task')}, {budget}"
+    return f"{group.label}, {counted(len(group.first.tasks), 'task')}, {group.first.length}"

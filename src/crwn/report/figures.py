@@ -21,6 +21,7 @@ from crwn.report.trade_off import by_params, by_seconds
 Paint = Callable[[Any], bool]
 FORGETTING = ("finetune", "ewc", "replay")
 FEWEST = 2  # families of runs that a figure compares
+FEWEST_RUNS = 3  # that a figure compares: two points show less than a table
 
 
 def draw_all(base: Path, folder: Path, *, tasks: int | None = None) -> list[Path]:
@@ -52,7 +53,7 @@ def _of_scenario(column: Column, found: Sequence[Filled]) -> dict[str, tuple[tup
         name = column.scenario + ("-" + re.sub("[^a-z0-9]+", "-", short) if short else "")
         # Methods that forget would squeeze all others into a line at the top: they have a figure of their own.
         steady = [cell for cell in cells if cell.cell.row.method not in FORGETTING]
-        if len(families(steady)) >= FEWEST:
+        if len(families(steady)) >= FEWEST and len(steady) >= FEWEST_RUNS:
             figures[f"accuracy-per-task-{name}"] = (9.5, 4.6), partial(per_task, found=steady)
             figures[f"accuracy-and-parameters-{name}"] = (9.0, 4.8), partial(by_params, found=steady)
             figures[f"accuracy-and-seconds-{name}"] = (9.0, 4.8), partial(by_seconds, found=steady)

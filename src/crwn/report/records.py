@@ -96,8 +96,8 @@ class Group:
         if usual is not None and tasks != usual:
             parts.append(f"{tasks} of {usual} tasks")
         budget = USUAL_BUDGET.get(self.scenario)
-        if budget is not None and self.first.budget != budget:
-            parts.append(" ".join(f"{value:,} {name}" for name, value in self.first.budget.items()))
+        if budget is not None and (self.first.closed_form or self.first.budget != budget):
+            parts.append(self.first.length)
         return ", ".join(parts)
 
 

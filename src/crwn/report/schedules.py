@@ -19,7 +19,7 @@ def equal_schedules(records: Path, scenario: str, *, heading: str = "###") -> st
         if group.scenario == scenario and group.short:
             # Seeds deal out the classes of a split: other seeds are other tasks.
             seeds = tuple(result.seed for result in group.results)
-            key = (tuple(group.first.tasks), tuple(group.first.budget.items()), seeds)
+            key = (tuple(group.first.tasks), group.first.length, seeds)
             alike.setdefault(key, []).append(group)
     compared = [groups for groups in alike.values() if len({group.method for group in groups}) > 1]
     parts = []

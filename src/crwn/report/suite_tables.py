@@ -194,8 +194,7 @@ def _own_seconds(found: Filled | None) -> str:
     """Return our seconds, with the length of a task where it is not the paper's."""
     if found is None or found.seconds is None:
         return NOTHING
-    budget = ", ".join(f"{count} {unit}" for unit, count in found.results[0].budget.items())
-    return _seconds(found.seconds) + ("" if found.full_budget else f" ({budget})")
+    return _seconds(found.seconds) + ("" if found.full_budget else f" ({found.results[0].length})")
 
 
 def _seconds(value: float | None) -> str:

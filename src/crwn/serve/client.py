@@ -17,12 +17,17 @@ from crwn.serve.client_requests import (
     Prediction,
     Ranking,
     RemoteError,
+    RowAnswer,
+    answers_of,
     checked,
     http_settings,
     infer_request,
+    labelled_request,
     may_repeat,
+    plain_labels,
     predict_request,
     prediction_of,
+    rows_request,
     task_address,
     unreachable,
     wait_seconds,
@@ -37,7 +42,7 @@ if TYPE_CHECKING:
     from crwn.contexts import Context
     from crwn.contexts.kinds import Kind
 
-__all__ = ["Client", "Learning", "Prediction", "Ranking", "RemoteError"]
+__all__ = ["Client", "Learning", "Prediction", "Ranking", "RemoteError", "RowAnswer"]
 
 
 class Learning:
@@ -158,8 +163,23 @@ class Client(Closing):
             headers = {"Content-Type": "application/x-npz"}
             facts = self._json("POST", address, content=packed.getvalue(), headers=headers, params=query)
         else:
-            facts = self._json("POST", address, json={"x": np.asarray(x).tolist(), "y": _plain(y), **options})
+            facts = self._json("POST", address, json={"x": np.asarray(x).tolist(), "y": plain_labels(y), **options})
         return Learning(self, facts)
+
+    def extend(self, task: str, x: Any, y: Sequence[Hashable] | Any) -> dict[str, Any]:
+        """Adds rows, of known or new classes, to a task that keeps its sums; returns its classes and what changed.
+
+        No old rows are needed: `mean_change` and `largest_change` say how far the scores of old rows moved.
+        """
+        return self._json("POST", f"{task_address(task)}/extend", **labelled_request(x, y))
+
+    def share(self, task: str, x: Any, y: Sequence[Hashable] | Any) -> dict[str, Any]:
+        """Adds rows of a task to one head over the classes of all tasks; returns its tasks and number of classes."""
+        return self._json("POST", f"{task_address(task)}/share", **labelled_request(x, y))
+
+    def classify(self, x: Any) -> list[RowAnswer]:
+        """Task and class of every row by the head that `share` adds to; no task is given."""
+        return answers_of(self._json("POST", "/v1/classify", harmless=True, **rows_request(x)))
 
     def forget(self, task: str) -> None:
         """Deletes a task and its context."""
@@ -219,9 +239,3 @@ class Client(Closing):
             yield
         except httpx.TransportError as error:
             raise unreachable(self._http.base_url, error) from None
-
-
-def _plain(y: Any) -> list[Any]:
-    """Labels as JSON takes them: arrays as numbers, sets of labels as lists."""
-    values = y.tolist() if hasattr(y, "tolist") else y
-    return [sorted(one) if isinstance(one, set | frozenset) else one for one in values]

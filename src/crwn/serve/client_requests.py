@@ -47,6 +47,14 @@ class Ranking(NamedTuple):
     none_of_these: bool | None
 
 
+class RowAnswer(NamedTuple):
+    """The likeliest class of one row among those of all shared tasks, the task it is from, and its probability."""
+
+    task: str
+    label: Any
+    probability: float
+
+
 def http_settings(address: str, token: str | None, timeout: float) -> dict[str, Any]:
     """Arguments of the HTTP clients: where the service is, the token that writing needs, and how long to wait."""
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -102,6 +110,22 @@ def infer_request(x: Any, *, top: int, candidates: Sequence[str] | None) -> dict
 def prediction_of(response: Mapping[str, Any]) -> Prediction:
     found = response["tasks"] if response["task"] is None else response["task"]
     return Prediction(response["labels"], found, response["probabilities"])
+
+
+def labelled_request(x: Any, y: Any) -> dict[str, Any]:
+    """Arguments of an HTTP request with rows and their labels."""
+    return {"json": {"rows": array_of(x).tolist(), "labels": plain_labels(y)}}
+
+
+def plain_labels(y: Any) -> list[Any]:
+    """Labels as JSON takes them: arrays as numbers, sets of labels as lists."""
+    values = y.tolist() if hasattr(y, "tolist") else y
+    values = [one.item() if isinstance(one, np.generic) else one for one in values]
+    return [sorted(one) if isinstance(one, set | frozenset) else one for one in values]
+
+
+def answers_of(response: Mapping[str, Any]) -> list[RowAnswer]:
+    return [RowAnswer(**one) for one in response["answers"]]
 
 
 def task_address(task: str) -> str:

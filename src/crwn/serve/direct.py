@@ -1,7 +1,8 @@
 """Predictions and task inference without the framework's routing, which would take longer than the prediction.
 
 The endpoints are described, and can also be reached, in `routes/predict.py`; this does for them what the other
-middlewares do for all routes: the check of the host, metrics, errors and headers.
+middlewares do for all routes: the check of the host, metrics, errors and headers. Event streams beyond the limit are
+refused here too: a burst of hundreds would otherwise keep predictions waiting for as long as the routing of all takes.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from crwn.errors import CRWNError
 from crwn.serve.errors import ServeError
 from crwn.serve.middleware import SECURITY_HEADERS, HttpMiddleware
+from crwn.serve.routes.jobs import check_streams
 from crwn.serve.routes.predict import answer_infer, answer_predict
 from crwn.serve.service import Service
 
@@ -23,6 +25,7 @@ log = logging.getLogger("crwn.serve")
 
 Answer = Callable[[Service, Scope, Receive], Awaitable[bytes]]
 _ANSWERS: dict[str, Answer] = {"/v1/predict": answer_predict, "/v1/infer-task": answer_infer}
+_EVENTS = "/v1/jobs/{job}/events"
 _JSON = (b"content-type", b"application/json")
 
 
@@ -40,21 +43,38 @@ class Direct(HttpMiddleware):
         path = scope["path"]
         answer = _ANSWERS.get(path)
         if answer is None or scope["method"] != "POST":
-            await self.app(scope, receive, send)
+            if self.service.streams_full and scope["method"] == "GET" and path.startswith("/v1/jobs/"):
+                await self._stream(path, scope, receive, send)
+            else:
+                await self.app(scope, receive, send)
             return
         began = time.perf_counter()
         try:
             self._check_host(scope)
             found = await answer(self.service, scope, receive)
         except (CRWNError, ServeError) as error:
-            await self._refuse(path, error if isinstance(error, ServeError) else ServeError.of(error), send)
+            await self._refuse(path, "POST", error if isinstance(error, ServeError) else ServeError.of(error), send)
         except Exception:
             log.exception("unexpected error in POST %s", path)
-            await self._refuse(path, ServeError.internal(), send)
+            await self._refuse(path, "POST", ServeError.internal(), send)
         else:
             self._good[path].inc()
             await _respond(send, 200, found, [])
         self._seconds[path].observe(time.perf_counter() - began)
+
+    async def _stream(self, path: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuses an event stream of a job, of which there are too many already; all else goes on."""
+        job, _, rest = path.removeprefix("/v1/jobs/").partition("/")
+        began = time.perf_counter()
+        try:
+            self._check_host(scope)
+            if rest == "events" and job in self.service.jobs:
+                check_streams(self.service)
+        except ServeError as error:
+            await self._refuse(_EVENTS, "GET", error, send)
+            self.service.metrics.seconds.labels(_EVENTS).observe(time.perf_counter() - began)
+        else:
+            await self.app(scope, receive, send)
 
     def _check_host(self, scope: Scope) -> None:
         host = authorization = b""
@@ -65,8 +85,8 @@ class Direct(HttpMiddleware):
                 authorization = value
         self.service.access.check_read(host.decode("latin-1"), authorization.decode("latin-1"))
 
-    async def _refuse(self, path: str, error: ServeError, send: Send) -> None:
-        self.service.metrics.requests.labels(path, "POST", str(error.status)).inc()
+    async def _refuse(self, route: str, method: str, error: ServeError, send: Send) -> None:
+        self.service.metrics.requests.labels(route, method, str(error.status)).inc()
         headers = [(key.lower().encode(), value.encode()) for key, value in error.headers.items()]
         await _respond(send, error.status, orjson.dumps(error.body()), headers)
 

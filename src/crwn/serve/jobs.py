@@ -157,6 +157,9 @@ class Jobs(Worker[Job]):
         """How many jobs are running or waiting."""
         return len(self._open())
 
+    def __contains__(self, key: object) -> bool:
+        return key in self._jobs
+
     def _open(self) -> list[Job]:
         with self.changed:
             return [job for job in self._jobs.values() if not job.ended]

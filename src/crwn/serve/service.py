@@ -46,6 +46,11 @@ class Service:
         self.streams = 0
         self.began = time.monotonic()
 
+    @property
+    def streams_full(self) -> bool:
+        """Whether as many event streams are open as may be."""
+        return self.streams >= self.limits.streams
+
     def start(self) -> None:
         self.loader.start()
         self.refresher.start()

@@ -78,6 +78,25 @@ def test_a_burst_of_streams_stays_within_the_limit(learner: Learner, digits: tup
         job.cancel()
 
 
+def test_only_streams_are_refused_when_they_are_too_many(learner: Learner, digits: tuple[Array, Array]) -> None:
+    x, y = digits
+    with running(learner, limits=Limits(streams=1)) as served, crwn.Client(served.address) as client:
+        job = client.learn("task", x, y, batches=100_000)
+        events = f"/v1/jobs/{job.id}/events"
+        with httpx.Client(base_url=served.address, timeout=60) as http, http.stream("GET", events) as first:
+            assert first.status_code == 200
+            refused = http.get(events)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (429, "too_many_streams")
+            assert refused.headers["x-content-type-options"] == "nosniff"
+            assert http.get(events, headers={"Host": "evil.example"}).status_code == 403
+            assert http.get("/v1/jobs/none/events").status_code == 404
+            assert http.get(f"/v1/jobs/{job.id}").json()["id"] == job.id
+            assert http.get("/v1/jobs/none").status_code == 404
+            lines = [line for line in http.get("/metrics").text.splitlines() if "requests" in line and "429" in line]
+            assert any('"/v1/jobs/{job}/events"' in line and line.endswith(" 1.0") for line in lines), lines
+        job.cancel()
+
+
 def test_uploads_that_are_being_read_count_as_jobs(learner: Learner) -> None:
     head = b"POST /v1/tasks/%d/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\n{"
     with running(learner, limits=Limits(jobs=2)) as served, ExitStack() as stack:

@@ -11,7 +11,8 @@ import { photoRow, photoShape, showLook } from "./photo.js";
 const SHOWN = 8;
 const pad = byId("pad");
 const brush = pad.getContext("2d", { willReadFrequently: true });
-let side = null;
+let drawn = null; // side of the images that rows of this length can be drawn as
+let side = null; // the same, null while tasks are of tables
 let photo = null; // channels, height and width where photos are taken
 let row = null; // an array of numbers, or an object by column name
 let running = null; // aborts the request under way
@@ -19,19 +20,18 @@ let timer = 0;
 let pen = null;
 
 export function startPlayground(model) {
-  side = sideOf(model.input_shape);
+  side = drawn = sideOf(model.input_shape);
   const width = model.input_shape ? model.input_shape.reduce((a, b) => a * b, 1) : null;
-  byId("pad-column").hidden = side === null;
-  byId("drop-column").hidden = side !== null;
   photo = side === null ? photoShape(model.input_shape) : null;
   if (photo !== null) {
     byId("drop-text").textContent = "Drop a photo here, or choose one";
     byId("row-shape").textContent = `resized to ${photo.width} x ${photo.height} pixels`;
     byId("row-line").hidden = true;
-  } else if (side === null) {
+  } else {
     byId("row-shape").textContent = width ? `${width} numbers, separated by commas` : "";
     byId("row-text").addEventListener("input", (event) => typed(event.target.value, width));
-  } else {
+  }
+  if (side !== null) {
     brush.lineCap = brush.lineJoin = "round";
     brush.strokeStyle = brush.fillStyle = "#f4fffc";
     brush.lineWidth = pad.width * (side >= 16 ? 0.075 : 0.13);
@@ -39,18 +39,31 @@ export function startPlayground(model) {
     startPad();
   }
   for (const id of ["drop-file", "row-file"]) byId(id).addEventListener("change", (event) => { take(event.target.files[0]); event.target.value = ""; });
-  const target = document.querySelector(side === null ? ".drop" : ".pad");
-  for (const kind of ["dragover", "dragleave", "drop"]) {
-    target.addEventListener(kind, (event) => {
-      event.preventDefault();
-      target.classList.toggle("over", kind === "dragover");
-      if (kind === "drop") take(event.dataTransfer.files[0]);
-    });
+  for (const target of document.querySelectorAll(".drop, .pad")) {
+    for (const kind of ["dragover", "dragleave", "drop"]) {
+      target.addEventListener(kind, (event) => {
+        event.preventDefault();
+        target.classList.toggle("over", kind === "dragover");
+        if (kind === "drop") take(event.dataTransfer.files[0]);
+      });
+    }
   }
+}
+
+// Whether a task is of a table that cannot be drawn: texts and categories are columns of many inputs each, and columns of
+// pixels are numbered. Rows of a text have 256 inputs, as images of 16 x 16 pixels do.
+function tabular(task) {
+  const columns = columnsOf(task);
+  return Boolean(columns) && !(columns.length === drawn ** 2 && columns.every((name) => /[0-9]$/.test(name)));
 }
 
 // Shows inputs as the tasks have them: a pad for digits or other images, fields where columns have names.
 export function showInputs() {
+  const now = state.tasks.some(tabular) ? null : drawn;
+  if (now !== side) row = null;
+  side = now;
+  byId("pad-column").hidden = side === null;
+  byId("drop-column").hidden = side !== null;
   if (side !== null) {
     const digits = state.tasks.length > 0 && state.tasks.every((task) => task.classes.every((label) => /^[0-9]$/.test(String(label))));
     byId("playground-hint").textContent = `${digits ? "Draw a digit" : "Open or draw an image"}: what each task predicts, and the task that fits best.`;
@@ -58,7 +71,8 @@ export function showInputs() {
     return;
   }
   if (photo !== null) {
-    byId("playground-hint").textContent = "Drop a photo: what each task predicts, the task that fits best, and where its context looks.";
+    const looks = state.model.kind === "image-flynet" ? ", the task that fits best, and where its context looks" : ", and the task that fits best";
+    byId("playground-hint").textContent = `Drop a photo: what each task predicts${looks}.`;
     return;
   }
   const named = state.tasks.filter((task) => columnsOf(task));
@@ -102,7 +116,7 @@ function startPad() {
   for (const kind of ["pointerup", "pointercancel"]) pad.addEventListener(kind, () => { last = null; });
   // A digit typed outside of a field is drawn on the pad.
   document.addEventListener("keydown", (event) => {
-    const elsewhere = event.target === document.body;
+    const elsewhere = event.target === document.body && side !== null;
     if (elsewhere && /^[0-9]$/.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) write(event.key);
   });
   pad.addEventListener("keydown", (event) => {

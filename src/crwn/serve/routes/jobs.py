@@ -40,10 +40,15 @@ async def job_events(request: Request, job: str) -> StreamingResponse:
     """Progress as server-sent events: `progress`, and at the end `done`, `failed` or `cancelled`."""
     service = service_of(request)
     found = service.jobs.get(job)
-    if service.streams >= service.limits.streams:
-        raise ServeError(429, "too_many_streams", "too many event streams are open: poll the job instead")
+    check_streams(service)
     service.streams += 1  # at once: a burst of requests must not pass the limit together
     return _Stream(service, _events(found))
+
+
+def check_streams(service: Service) -> None:
+    """Raises ServeError where no more event streams may be opened."""
+    if service.streams_full:
+        raise ServeError(429, "too_many_streams", "too many event streams are open: poll the job instead")
 
 
 class _Stream(StreamingResponse):
