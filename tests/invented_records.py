@@ -11,7 +11,13 @@ from crwn.experiments.suite import SUITES, load_suite
 
 
 def write_record(
-    base: Path, config: RunConfig, accuracy: float, *, params: int = 1000, forgetting: float | None = 0.0
+    base: Path,
+    config: RunConfig,
+    accuracy: float,
+    *,
+    params: int = 1000,
+    forgetting: float | None = 0.0,
+    count_note: str = "",
 ) -> Path:
     """A finished run whose tasks all have this accuracy."""
     count = config.tasks or USUAL_TASKS[config.scenario]
@@ -47,6 +53,7 @@ def write_record(
             params_per_task=params,
             params_per_task_amortised=float(params),
             bytes_per_task=4 * params,
+            count_note=count_note,
             setup_seconds=0.0,
             training_seconds=2.0,
             evaluation_seconds=0.25,

@@ -42,11 +42,20 @@ def test_every_figure_is_drawn(figures: Path) -> None:
 
 
 def test_runs_of_other_lengths_have_figures_of_their_own(tmp_path: Path) -> None:
-    for method, tasks in (("stl", None), ("psp", None), ("supsup", 20), ("batche", 20), ("finetune", 8)):
+    whole = [(method, None) for method in ("stl", "psp", "neuromodnet")]
+    shorter = [(method, 20) for method in ("supsup", "batche", "mtl")]
+    for method, tasks in (*whole, *shorter, ("finetune", 8)):
         write_record(tmp_path, RunConfig(scenario="rotated-mnist", method=method, size="256", tasks=tasks), 90.0)
     drawn = {path.stem for path in draw_all(tmp_path, tmp_path / "figures")}
     assert {f"accuracy-per-task-rotated-mnist{short}" for short in ("", "-20-tasks")} <= drawn
     assert "accuracy-per-task-rotated-mnist-8-tasks" not in drawn
+
+
+def test_two_runs_are_a_table_not_a_figure(tmp_path: Path) -> None:
+    for method in ("stl", "psp"):
+        write_record(tmp_path, RunConfig(scenario="rotated-mnist", method=method, size="256"), 90.0)
+    drawn = {path.stem for path in draw_all(tmp_path, tmp_path / "figures")}
+    assert "accuracy-per-task-rotated-mnist" not in drawn
 
 
 def test_nothing_to_draw(tmp_path: Path) -> None:

@@ -61,6 +61,18 @@ def test_short_runs_are_labelled(tmp_path: Path) -> None:
     assert "80.00 (2 tasks, 25 epochs, 1 seed)" in suite_text(suite, [found])
 
 
+def test_closed_forms_are_labelled_instead_of_their_budget(tmp_path: Path) -> None:
+    suite = load_suite("table2")
+    cell = next(c for c in suite.cells() if c.row.label == "FlyNet for images, 10k, best")
+    config = cell.config().model_copy(update={"epochs": 40})
+    write_record(tmp_path, config, 87.0, count_note="a context; learned in closed form, the budget is not used")
+    found = fill_best(cell, tmp_path)
+    assert found.unusual == "closed form"
+    text = suite_text(suite, [found])
+    assert "87.00 (closed form, 1 seed)" in text
+    assert "40 epochs)" not in text
+
+
 def test_best_records_prefer_the_papers_protocol(tmp_path: Path) -> None:
     cell = next(load_suite("table1").cells())
     write_record(tmp_path, cell.config(tasks=2), 50.0)
