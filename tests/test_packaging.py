@@ -90,10 +90,12 @@ def test_learning_needs_nothing_heavy() -> None:
 
 
 def test_importing_crwn_adds_little_to_importing_torch() -> None:
-    code = "import time, torch, numpy; began = time.process_time(); import crwn; crwn.Learner; print({})"
-    took = "time.process_time() - began"
-    # The processor's time, and the least of it: a busy machine slows the processor too (caches, memory).
-    assert min(float(_python(code.format(took))) for _ in range(5)) < 0.4
+    code = (
+        "import time; began = time.process_time(); import torch, numpy; between = time.process_time()\n"
+        "import crwn; crwn.Learner; print((time.process_time() - between) / (between - began))"
+    )
+    # A share of the processor's time in one process: machines differ several times in speed, and so does a busy one.
+    assert min(float(_python(code)) for _ in range(5)) < 0.5
 
 
 def test_help_answers_without_torch() -> None:
