@@ -65,10 +65,10 @@ WORDS = {
         "does: its load before measuring is in the record too. The page about serving shows them."
     ),
     "images": (
-        "Seconds of FlyNet are those of whole tasks: the features of all images of a task and their mirror images, then "
-        "its decoder, until the mean over the tasks has the accuracy that the paper prints for the other method. Seconds "
-        "of NeuroModNet 1d and STL are 250 epochs of the measured step. `encoder_roofline` is the share that the encoder "
-        "reaches of the speed of its products alone."
+        "Seconds of FlyNet are those of whole tasks: the features of all images of a task and their mirror images, "
+        "then its decoder, until the mean over the tasks has the accuracy that the paper prints for the other method. "
+        "Seconds of NeuroModNet 1d and STL are 250 epochs of the measured step. `encoder_roofline` is the share that "
+        "the encoder reaches of the speed of its products alone."
     ),
     "exact": (
         "FlyNet 10d on one rotation of MNIST: seconds of the process for the paper's 1,000 batches, divided by those "
