@@ -24,6 +24,7 @@ _HOME = {
     "NeuroModResNet": "crwn.models",
     "Recipe": "crwn.training.recipe",
     "Rows": "crwn.data.dataset",
+    "WhitenedResNet": "crwn.models",
     "make_scenario": "crwn.scenarios",
     "neuromodulate": "crwn.models.convert",
     "open_bank": "crwn.contexts.bank",
@@ -45,6 +46,7 @@ __all__ = [
     "NeuroModResNet",
     "Recipe",
     "Rows",
+    "WhitenedResNet",
     "__version__",
     "make_scenario",
     "neuromodulate",
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
         ImageFlyNet,
         NeuroModNet,
         NeuroModResNet,
+        WhitenedResNet,
     )
     from crwn.models.convert import neuromodulate
     from crwn.scenarios import make_scenario

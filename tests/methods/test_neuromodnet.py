@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 
 from crwn.errors import ConfigError
 from crwn.methods import make_method
-from crwn.models import NeuroModNet
+from crwn.methods.method import Method
+from crwn.models import NeuroModNet, WhitenedResNet
 from crwn.scenarios import Scenario
+from crwn.training.checkpoint import Checkpoint
+from crwn.training.evaluation import accuracy
+from crwn.training.loop import Step
 from reference_network import CountsOf, RMSprop, assert_predicts, batches, buffers, gradients, learn, make, model_of
 
 
@@ -92,8 +99,54 @@ def test_options_without_effect_on_flat_rows_are_errors(
 
 
 @pytest.mark.parametrize(
-    "settings", [{"recipe": "best"}, {"depth": "3"}, {"activation": "gelu"}, {"weights": "hadamard"}, {"norm": "layer"}]
+    "settings", [{"depth": "3"}, {"activation": "gelu"}, {"weights": "hadamard"}, {"norm": "layer"}]
 )
 def test_options_without_effect_on_images_are_errors(settings: dict[str, str], stripes: Scenario) -> None:
     with pytest.raises(ConfigError, match="are for flat rows"):
         make_method("neuromodnet", stripes, settings=settings)
+
+
+def best(scenario: Scenario, size: str | None = None, **settings: str) -> Method:
+    return make_method("neuromodnet", scenario, size=size, settings={"recipe": "best"} | settings)[0]
+
+
+def test_the_best_recipe_on_images_has_a_network_of_its_own(cifar_shaped: Scenario, image_counts: CountsOf) -> None:
+    model = model_of(best(cifar_shaped))
+    assert isinstance(model, WhitenedResNet)
+    assert (model.config["width"], model.config["start"], model.mirror) == (1, "ones", True)
+    assert model_of(best(cifar_shaped, "2d", start="uniform")).config["width"] == 2  # type: ignore[index]
+    assert model_of(best(cifar_shaped, start="uniform")).config["start"] == "uniform"  # type: ignore[index]
+    assert image_counts("neuromodnet", recipe="best").params_per_task <= 4968
+    with pytest.raises(ConfigError, match="recipe=best on images has none to train"):
+        best(cifar_shaped, pretrained="true")
+
+
+def test_the_best_recipe_on_images_takes_25_epochs_unless_others_are_given(cifar_shaped: Scenario) -> None:
+    method = best(cifar_shaped)
+    assert (method.recipe().epochs, method.recipe().batches) == (25, None)
+    assert method.recipe(epochs=None, batches=None).epochs == 25
+    assert method.recipe(epochs=3).epochs == 3
+    assert (method.recipe(batches=7).epochs, method.recipe(batches=7).batches) == (None, 7)
+    assert method.recipe(rate=0.5, batch_size=8).model_dump().items() >= {"rate": 0.5, "batch_size": 8}.items()
+    assert make_method("neuromodnet", cifar_shaped)[0].recipe().epochs == 250
+
+
+def test_the_best_recipe_on_images_learns_and_resumes_with_the_same_numbers(stripes: Scenario, tmp_path: Path) -> None:
+    def stop(step: Step) -> None:
+        if step.step == 5:
+            raise KeyboardInterrupt
+
+    task = stripes[0]
+    whole, killed, resumed = (best(stripes) for _ in range(3))
+    recipe = whole.recipe(epochs=6, batch_size=16)
+    whole.learn([task], recipe)
+    assert accuracy(whole.logits(task, task.test), task.test.labels(slice(None))) > 0.9
+    with pytest.raises(KeyboardInterrupt):
+        killed.learn([task], recipe, callbacks=[stop], checkpoint=Checkpoint(tmp_path / "c", "a", seconds=0))
+    assert (tmp_path / "c").exists()
+    steps: list[int] = []
+    again = Checkpoint(tmp_path / "c", "a", seconds=0)
+    resumed.learn([task], recipe, callbacks=[lambda step: steps.append(step.step)], checkpoint=again)
+    assert steps[0] == 5
+    for name, value in whole.task_state(task).items():
+        assert torch.equal(resumed.task_state(task)[name], value), name

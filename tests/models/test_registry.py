@@ -11,7 +11,7 @@ from torch import nn
 from crwn import FlyNet, ImageFlyNet, NeuroModNet
 from crwn.errors import ConfigError, ModelError
 from crwn.layers import context_tensors
-from crwn.models import MODELS, Network, NeuroModResNet, build, describe, fingerprint
+from crwn.models import MODELS, Network, NeuroModResNet, WhitenedResNet, build, describe, fingerprint
 
 NETWORKS = [
     NeuroModNet(12, (16, 8), 4, seed=5, weights="hadamard", activation="gelu", start_scale=2.0),
@@ -19,6 +19,7 @@ NETWORKS = [
     FlyNet(12, 30, 4, seed=5, inputs_per_node=3, gamma=0.5, modulation="global"),
     ImageFlyNet((3, 12, 10), 3, seed=5, filters=16, sides=(4, 5), grid=2, threshold=0.5, root=True, mirror=False),
     NeuroModResNet(width=2, classes=3, seed=5),
+    WhitenedResNet(3, seed=5, input_shape=(1, 12, 14), filters=8, sides=(3, 6), channels=4, last=6, head_scale=0.3),
 ]
 
 

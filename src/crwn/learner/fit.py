@@ -28,7 +28,7 @@ from crwn.training.evaluation import predict_logits
 from crwn.training.features import encoded, encoded_task
 from crwn.training.loop import Callback, Learned
 from crwn.training.precision import check_precision, computing_in
-from crwn.training.recipe import Recipe, best_recipe, deep_recipe, image_recipe, make_recipe
+from crwn.training.recipe import Recipe, best_recipe, deep_recipe, image_recipe, make_recipe, residual_recipe
 from crwn.training.stacking import model_stack_size, stack_key, stacks
 from crwn.training.task import PreparedTask
 
@@ -80,6 +80,8 @@ def _named(model: nn.Module, name: str, rows: int | None) -> dict[str, Any]:
         return dict(best_recipe(normed=network.normalized))
     if network.kind in ("image-flynet", "backbone"):
         return image_recipe()
+    if network.kind == "whitened-resnet":
+        return residual_recipe()
     if network.kind == "deep-backbone":
         return deep_recipe(network.suggested_rate)
     return {"optimizer": "adam", "rate": network.suggested_rate, "schedule": "cosine"}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 from pydantic import Field
 from torch import nn
@@ -13,10 +13,10 @@ from crwn.methods.contextual import ContextOptions, Contextual
 from crwn.methods.independent import float_bytes, statistics_note, stored_values
 from crwn.methods.method import Counts
 from crwn.methods.published import published_recipe
-from crwn.methods.sizes import DEPTH, flat_features, has_images, resnet_shape, width
-from crwn.models import NeuroModNet, NeuroModResNet, best_structure
+from crwn.methods.sizes import DEPTH, flat_features, has_images, multiple, resnet_shape, width
+from crwn.models import NeuroModNet, NeuroModResNet, WhitenedResNet, best_structure
 from crwn.scenarios import Scenario
-from crwn.training.recipe import Recipe, best_recipe
+from crwn.training.recipe import Recipe, best_recipe, residual_recipe
 
 
 class NeuroModNetMethod(Contextual):
@@ -37,7 +37,9 @@ class NeuroModNetMethod(Contextual):
         activation: Literal["relu", "gelu", "abs", "cos"] = "relu"
         statistics_momentum: float = Field(0.1, gt=0, le=1, description="of the batch-norm statistics, on images")
         depth: int = Field(DEPTH, ge=1, description="hidden layers")
-        recipe: Literal["paper", "best"] = "paper"
+        recipe: Literal["paper", "best"] = Field(
+            "paper", description="best on images: residual blocks on frozen whitened filters, 25 epochs"
+        )
 
     @property
     def settings(self) -> Options:
@@ -76,10 +78,23 @@ class NeuroModNetMethod(Contextual):
         options = self.settings
         if options.weights not in (None, "gaussian") or options.norm not in (None, "none"):
             raise ConfigError("weights and norm are for flat rows: images are learned by ResNet-18 with batch norm")
-        if (options.activation, options.depth, options.recipe) != ("relu", DEPTH, "paper"):
-            raise ConfigError("activation, depth and recipe are for flat rows: images are learned by ResNet-18")
+        if (options.activation, options.depth) != ("relu", DEPTH):
+            raise ConfigError("activation and depth are for flat rows: images are learned by ResNet-18")
         shape = resnet_shape(self.scenario, self.size, method=self.name)
         channels, height, width = self.scenario.input_shape
+        if options.recipe == "best":
+            if options.pretrained:
+                raise ConfigError("pretrained=true trains frozen weights, recipe=best on images has none to train")
+            given = {name: value for name, value in options.modulated.items() if name in options.model_fields_set}
+            context: dict[str, Any] = {"start": "ones"} | given
+            return WhitenedResNet(
+                self.scenario.num_classes,
+                seed=self.seed,
+                input_shape=(channels, height, width),
+                width=multiple(self.size, method=self.name),
+                momentum=options.statistics_momentum,
+                **context,
+            )
         return NeuroModResNet(
             shape["width"],
             self.scenario.num_classes,
@@ -98,7 +113,11 @@ class NeuroModNetMethod(Contextual):
         return recipe.model_copy(update={"rate": self.settings.first_rate})
 
     def recipe(self, **overrides: object) -> Recipe:
-        if self.settings.recipe == "best" and not has_images(self.scenario):
+        if self.settings.recipe == "best" and has_images(self.scenario):
+            given = {name: value for name, value in overrides.items() if value is not None}
+            length = {"epochs": None} if "batches" in given else {}
+            return published_recipe(self.scenario, residual_recipe() | length | given, rate=0.01, image_rate=0.1)
+        if self.settings.recipe == "best":
             best = best_recipe(normed=(self.settings.norm or "layer") == "layer")
             return published_recipe(self.scenario, overrides, image_rate=0.1, **best)
         return published_recipe(self.scenario, overrides, rate=0.01, image_rate=0.1)

@@ -13,6 +13,7 @@ from crwn.models.network import Capabilities, Network
 from crwn.models.neuromodnet import NeuroModNet, best_structure
 from crwn.models.registry import MODELS, build, describe, fingerprint
 from crwn.models.resnet import NeuroModResNet, ResNet18, resnet18
+from crwn.models.whitened_resnet import WhitenedResNet
 
 __all__ = [
     "MODELS",
@@ -28,6 +29,7 @@ __all__ = [
     "NeuroModNet",
     "NeuroModResNet",
     "ResNet18",
+    "WhitenedResNet",
     "best_structure",
     "build",
     "describe",

@@ -17,9 +17,11 @@ from crwn.models.image_flynet import ImageFlyNet
 from crwn.models.network import Network
 from crwn.models.neuromodnet import NeuroModNet
 from crwn.models.resnet import NeuroModResNet
+from crwn.models.whitened_resnet import WhitenedResNet
 
 MODELS: dict[str, type[Network]] = {
-    model.kind: model for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet, BackboneNet, DeepBackboneNet)
+    model.kind: model
+    for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet, WhitenedResNet, BackboneNet, DeepBackboneNet)
 }
 
 

@@ -37,15 +37,27 @@ class MakeNorm(Protocol):
 
 
 class Block(nn.Module):
-    """Two 3x3 convolutions around a shortcut, which is a 1x1 convolution where the shape changes."""
+    """Two 3x3 convolutions around a shortcut, which is a 1x1 convolution where the shape changes.
+
+    Between them are `inner` channels, by default as many as there are outputs.
+    """
 
     def __init__(
-        self, in_channels: int, out_channels: int, stride: int, *, conv: MakeConv, norm: MakeNorm, name: str
+        self,
+        in_channels: int,
+        out_channels: int,
+        stride: int,
+        *,
+        conv: MakeConv,
+        norm: MakeNorm,
+        name: str,
+        inner: int | None = None,
     ) -> None:
         super().__init__()
-        self.conv1 = conv(in_channels, out_channels, 3, stride=stride, padding=1, name=f"{name}.conv1")
-        self.norm1 = norm(out_channels)
-        self.conv2 = conv(out_channels, out_channels, 3, stride=1, padding=1, name=f"{name}.conv2")
+        inner = inner or out_channels
+        self.conv1 = conv(in_channels, inner, 3, stride=stride, padding=1, name=f"{name}.conv1")
+        self.norm1 = norm(inner)
+        self.conv2 = conv(inner, out_channels, 3, stride=1, padding=1, name=f"{name}.conv2")
         self.norm2 = norm(out_channels)
         self.stride = stride
         self.shortcut: nn.Module = nn.Identity()

@@ -9,18 +9,19 @@ from torch import Tensor
 PAD = 4
 
 
-def crop_and_flip(batch: Tensor, generator: np.random.Generator) -> Tensor:
-    """Pad every image with 4 black pixels, crop it to its size at a random position, mirror it with probability 1/2.
+def crop_and_flip(batch: Tensor, generator: np.random.Generator, *, pad: int = PAD) -> Tensor:
+    """Pad every image with black pixels, crop it to its size at a random position, mirror it with probability 1/2.
 
     Args:
         batch: raw images `[n, ..., H, W]`.
         generator: draws positions and flips.
+        pad: black pixels on every side.
     """
     images = batch.numpy()
     count, (height, width) = len(images), images.shape[-2:]
-    padded = np.zeros((*images.shape[:-2], height + 2 * PAD, width + 2 * PAD), dtype=images.dtype)
-    padded[..., PAD : PAD + height, PAD : PAD + width] = images
-    top, left = generator.integers(0, 2 * PAD + 1, size=(2, count))
+    padded = np.zeros((*images.shape[:-2], height + 2 * pad, width + 2 * pad), dtype=images.dtype)
+    padded[..., pad : pad + height, pad : pad + width] = images
+    top, left = generator.integers(0, 2 * pad + 1, size=(2, count))
     mirrored = np.flatnonzero(generator.random(count) < 0.5)
     # All crops of all images as a view; indexing copies only the chosen ones.
     crops = np.lib.stride_tricks.sliding_window_view(padded, (height, width), axis=(-2, -1))

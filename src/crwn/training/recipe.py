@@ -93,6 +93,11 @@ def image_recipe() -> dict[str, object]:
     return {"optimizer": "adam", "rate": 0.02, "schedule": "cosine", "weight_decay": 1e-3, "label_smoothing": 0.1}
 
 
+def residual_recipe() -> dict[str, object]:
+    """How residual blocks on a frozen stem are trained (`WhitenedResNet`): many small steps in few epochs."""
+    return {"optimizer": "adam", "rate": 0.3, "schedule": "cosine", "batch_size": 50, "epochs": 25}
+
+
 def deep_recipe(rate: float) -> dict[str, object]:
     """How contexts inside a backbone are trained: a few epochs from what the closed form found for its head."""
     return {"optimizer": "adam", "rate": rate, "schedule": "cosine", "batch_size": 64, "epochs": 5}
