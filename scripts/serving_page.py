@@ -52,7 +52,8 @@ def bank() -> str:
             f"`put_many` {found['put_many_of_raw']:.2f}",
         ),
     ]
-    return aligned(["a bank of a million (SQLite)", ""], rows) + f"\n\n`{found['command']}`"
+    words = f"The load of the machine was {found['load']:.1f} when the bank was filled and read."
+    return aligned(["a bank of a million (SQLite)", ""], rows) + f"\n\n{words}\n\n`{found['command']}`"
 
 
 def harm() -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+import select
 import socket
 import zipfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import httpx
 import numpy as np
@@ -19,7 +21,7 @@ from crwn.learner import Learner
 from crwn.serve import body
 from crwn.serve.client import RemoteError
 from crwn.serve.limits import Limits
-from serving import Array, npy, refusal, running
+from serving import Array, npy, refusal, running, wait_until
 
 
 def test_bodies_over_the_limit_stop_while_they_stream(learner: Learner, small_limits: Limits) -> None:
@@ -57,6 +59,29 @@ def test_bodies_that_never_end(learner: Learner) -> None:
         with socket.create_connection(("127.0.0.1", port), timeout=60) as line:
             line.sendall(b"POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{")
             assert b"408" in line.recv(4096)
+
+
+def test_bodies_of_many_clients_are_held_within_a_limit(learner: Learner) -> None:
+    """Each is within its own limit, but together they would fill the memory: the later ones are asked to come back."""
+    head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n"
+    with running(learner, limits=Limits(held_bytes=3_000_000)) as served, ExitStack() as stack:
+        address = ("127.0.0.1", int(served.address.rpartition(":")[2]))
+        lines = [stack.enter_context(socket.create_connection(address, timeout=60)) for _ in range(6)]
+        for line in lines:
+            line.sendall(head + b" " * 800_000)
+        bodies = served.service.bodies
+        wait_until(lambda: bodies.held > 1_500_000, "the bodies that fit are held")
+        refused = [line for line in lines if _answered(line)]
+        assert 1 <= len(refused) <= 4
+        assert all(line.recv(1000).startswith(b"HTTP/1.1 503 ") for line in refused)
+        assert bodies.held <= bodies.most
+        assert httpx.get(f"{served.address}/healthz").status_code == 200
+        stack.close()
+        wait_until(lambda: bodies.held == 0, "nothing is held once all clients have left")
+
+
+def _answered(line: socket.socket) -> bool:
+    return bool(select.select([line], [], [], 1.0)[0])
 
 
 def test_arrays_are_never_unpickled(http: httpx.Client) -> None:
@@ -122,6 +147,8 @@ RAW_HEADERS: list[dict[str, str]] = [
     {"X-Shape": "1,64", "X-Tasks-Bytes": "5"},
     {"X-Shape": "1,63", "X-Tasks-Bytes": "4"},
     {"X-Shape": "0,64", "X-Tasks-Bytes": "256"},
+    {"X-Shape": "1,64", "X-Tasks-Bytes": "99999999"},
+    {"X-Shape": "1," * 100 + "64"},
 ]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx
+import pytest
 
 from crwn.learner import Learner
 from crwn.serve.limits import Limits
@@ -84,3 +87,57 @@ def test_endless_heads_are_refused(learner: Learner) -> None:
         except (ConnectionResetError, BrokenPipeError):
             pass  # closed while it was still sending
         assert httpx.get(f"{served.address}/healthz").status_code == 200
+
+
+def test_endless_trailers_are_refused(learner: Learner) -> None:
+    """Headers after a body of unknown length: nothing else limits them, and all are kept in memory."""
+    head = b"POST /v1/predict HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    trailers = (b"X-More: " + b"a" * 1000 + b"\r\n") * 1000
+    with running(learner) as served, opened(served, 1, head) as (one,):
+        sent = 0
+        try:
+            while sent < 100_000_000:
+                sent += one.send(trailers)
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+        assert sent < 20_000_000
+        assert httpx.get(f"{served.address}/healthz").status_code == 200
+
+
+def test_bodies_in_many_small_parts_are_read(learner: Learner, digits: tuple[Array, Array]) -> None:
+    data = json.dumps({"rows": digits[0][:40].tolist(), "task": "upright"}).encode()
+    with running(learner, limits=Limits(head_bytes=2000)) as served:
+        parts = (data[at : at + 7] for at in range(0, len(data), 7))
+        assert httpx.post(f"{served.address}/v1/predict", content=parts).status_code == 200
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.3])
+def test_a_body_is_not_taken_for_another_protocol(learner: Learner, digits: tuple[Array, Array], pause: float) -> None:
+    """Clients that prefer HTTP/2 ask for it in their first request. With a pause, its head comes in two packets."""
+    data = json.dumps({"rows": digits[0][:1].tolist(), "task": "upright"}).encode()
+    lines = ["POST /v1/predict HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(data)}", "Upgrade: h2c"]
+    head = "\r\n".join([*lines, "Connection: Upgrade, HTTP2-Settings", "", ""]).encode()
+    inner = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with running(learner) as served, opened(served, 1) as (one,):
+        one.settimeout(20)
+        one.sendall(head[:40] if pause else head + data)
+        if pause:
+            time.sleep(pause)
+            one.sendall(head[40:])
+            time.sleep(pause)
+            one.sendall(inner + data)  # what would be a second request if the body were not one
+        answer = one.recv(10_000)
+        if pause:
+            while part := one.recv(10_000):
+                answer += part
+            assert answer.count(b"HTTP/1.1 ") == 1
+        else:
+            assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_two_host_headers_are_refused(learner: Learner) -> None:
+    with running(learner) as served:
+        for request in (b"GET /healthz", b"POST /v1/predict"):
+            for hosts in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: evil.example\r\nHost: 127.0.0.1"):
+                with opened(served, 1, request + b" HTTP/1.1\r\n" + hosts + b"\r\nContent-Length: 0\r\n\r\n") as (one,):
+                    assert one.recv(1000).startswith(b"HTTP/1.1 400 ")

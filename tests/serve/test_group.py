@@ -13,6 +13,7 @@ import pytest
 
 import crwn
 from crwn.learner import Learner
+from crwn.serve import group
 from crwn.serve.group import CLIENT, SECRET, Group, add_up
 from crwn.serve.running import open_socket
 from serving import Array, Running, refusal, running
@@ -101,3 +102,18 @@ def test_without_the_first_process_changes_are_refused_and_predictions_go_on(
         assert http.get("/metrics").status_code == 200
         response = http.post("/v1/predict", json={"rows": digits[0][:1].tolist(), "task": "upright"})
         assert response.status_code == 200
+
+
+def test_a_process_that_hangs_keeps_nobody_waiting(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process takes connections and answers nothing, as one that was stopped does."""
+    monkeypatch.setattr(group, "MEASURE_SECONDS", 0.5)
+    monkeypatch.setitem(group.TIMES, "read", 0.5)
+    with open_socket("127.0.0.1", 0) as silent, open_socket("127.0.0.1", 0) as own:
+        ports = (silent.getsockname()[1], own.getsockname()[1])
+        with (
+            running(learner, group=Group(1, ports, KEY), listening=own) as served,
+            httpx.Client(base_url=served.address, timeout=20) as http,
+        ):
+            assert "crwn_tasks 2.0" in http.get("/metrics").text
+            assert refusal(http.delete("/v1/tasks/upright")) == (503, "busy")
+            assert http.get("/v1/tasks/upright").status_code == 200

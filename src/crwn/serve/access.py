@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -103,6 +104,19 @@ def read_token(path: Path) -> str:
     if not lines or not lines[0].strip():
         raise ConfigError(f"the token file {path} is empty: write the token into its first line")
     return lines[0].strip()
+
+
+def host_and_authorization(headers: Sequence[tuple[bytes, bytes]]) -> tuple[str, str]:
+    """These headers of a request, "" for those that it has not.
+
+    Raises:
+        ServeError: it names several hosts: a proxy may have checked another one than this service would.
+    """
+    hosts = [value for key, value in headers if key == b"host"]
+    if len(hosts) > 1:
+        raise ServeError(400, "bad_request", "the request has several Host headers: send one")
+    given = next((value for key, value in headers if key == b"authorization"), b"")
+    return (hosts[0] if hosts else b"").decode("latin-1"), given.decode("latin-1")
 
 
 @lru_cache(maxsize=256)

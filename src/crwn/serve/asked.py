@@ -48,7 +48,7 @@ async def read_question(service: Service, scope: Scope, receive: Receive, kind: 
     headers = {key.decode("latin-1"): value.decode("latin-1") for key, value in scope["headers"]}
     form = body.content_type(headers, body.JSON, body.NPY, body.RAW, *photos.TYPES)
     query = _query(scope["query_string"]) if scope["query_string"] else _NO_QUERY
-    data = await body.read_body(receive, headers, limits.body_bytes, limits.body_seconds)
+    data = await body.read_body(receive, headers, limits.body_bytes, limits.body_seconds, service.bodies)
     if form == body.JSON:
         given, array = await _from_json(service, kind, data)
         if array is None:

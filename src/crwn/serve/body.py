@@ -23,6 +23,7 @@ from crwn.data.bounded import read_npy_header
 from crwn.data.tables import Table, read_csv
 from crwn.errors import DataError
 from crwn.serve.errors import ServeError, describe_invalid
+from crwn.serve.held import HeldBodies
 
 Array = npt.NDArray[Any]
 Labelled = tuple[Array, list[Hashable]]  # rows and their labels
@@ -34,14 +35,18 @@ NPZ = "application/x-npz"
 CSV = "text/csv"
 CONTEXT = "application/vnd.safetensors"
 DEEPEST = 16  # lists in lists of one label
-UNPACKED = 2**28  # bytes that a gzipped CSV may unpack to
+SIDES = 32  # of the shape of raw rows
+COUNTED = 2**18  # bytes of a body that are counted together; fewer count for nothing
+UNPACKED, CELLS = 2**28, 20_000_000  # bytes that a gzipped CSV may unpack to, and cells of any CSV
 RAW = "application/octet-stream"
 RAW_DTYPES: dict[str, np.dtype[Any]] = {"float32": np.dtype("<f4"), "uint8": np.dtype("u1")}
 _ALIASES = {"application/zip": NPZ, RAW: CONTEXT, "application/csv": CSV}
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], limit: int, seconds: float) -> bytes:
-    """Reads the whole body; raises ServeError as soon as it is too large or takes too long."""
+async def read_body(
+    receive: Receive, headers: Mapping[str, str], limit: int, seconds: float, bodies: HeldBodies
+) -> bytes:
+    """Reads the whole body; raises ServeError as soon as it is too large or takes too long, or all together are."""
     declared = headers.get("content-length", "0")
     if not declared.isdigit() or int(declared) > limit:
         raise too_large(limit)
@@ -49,7 +54,7 @@ async def read_body(receive: Receive, headers: Mapping[str, str], limit: int, se
         return b""
     try:
         async with asyncio.timeout(seconds):
-            return await _read_parts(receive, limit)
+            return await _read_parts(receive, limit, bodies)
     except TimeoutError:
         raise ServeError(408, "body_too_slow", f"the body did not arrive within {seconds:g} s: send it again") from None
 
@@ -58,8 +63,8 @@ def too_large(limit: int) -> ServeError:
     return ServeError(413, "body_too_large", f"the body is larger than {limit:,} bytes: send less at once")
 
 
-async def _read_parts(receive: Receive, limit: int) -> bytes:
-    parts, size = [], 0
+async def _read_parts(receive: Receive, limit: int, bodies: HeldBodies) -> bytes:
+    parts, size, counted = [], 0, 0
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
@@ -69,6 +74,9 @@ async def _read_parts(receive: Receive, limit: int) -> bytes:
         if size > limit:
             raise too_large(limit)
         parts.append(part)
+        if size - counted > COUNTED:
+            bodies.add(size - counted)
+            counted = size
         if not message.get("more_body", False):
             return part if len(parts) == 1 else b"".join(parts)
 
@@ -169,7 +177,11 @@ def parse_raw(data: bytes, headers: Mapping[str, str]) -> tuple[Array, list[str]
             f"raw rows need headers such as X-Shape: 256,784 and X-Dtype: {' or '.join(RAW_DTYPES)}; with "
             "X-Tasks-Bytes, the body begins with so many bytes of task names"
         )
+    if len(sides) > SIDES:
+        raise DataError(f"X-Shape has {len(sides)} numbers: give at most {SIDES}")
     shape, start = [int(side) for side in sides], int(names)
+    if start > len(data):
+        raise DataError(f"X-Tasks-Bytes {start:,} is more than the {len(data):,} bytes sent")
     if math.prod(shape, start=dtype.itemsize) != len(data) - start or not len(data) > start:
         given = ",".join(sides)[:60]
         raise DataError(f"X-Shape {given} of {dtype} does not match the {len(data) - start:,} bytes sent")
@@ -215,9 +227,14 @@ def parse_npz(data: bytes, limit: int) -> Labelled:
 
 
 def parse_csv(
-    data: bytes, label: str = "label", ignore: Sequence[str] = (), text: Sequence[str] = (), most: int = UNPACKED
+    data: bytes,
+    label: str = "label",
+    ignore: Sequence[str] = (),
+    text: Sequence[str] = (),
+    most: int = UNPACKED,
+    cells: int = CELLS,
 ) -> Table:
     """A CSV whose first line names the columns, one of them that of the labels."""
-    table = read_csv(data, "the CSV", most=most)
+    table = read_csv(data, "the CSV", most=most, cells=cells)
     table.find(label)
     return table.using(label=label, ignore=ignore, text=text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import Counter
 from typing import Any
@@ -21,6 +22,7 @@ log = logging.getLogger("crwn.serve")
 
 Connection = Any  # a uvicorn protocol with the mixin below
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 SWEEP_SECONDS = 1.0
 
 
@@ -84,6 +86,8 @@ class _Bounded:
         self.head_bytes = 0  # received of a request whose head is not complete
         self.served = 0
         self.stalled_since: float | None = None
+        self.other_bytes = 0  # received since the last part of a body: its trailers, which nothing else bounds
+        self.deaf = False
         super().connection_made(transport)  # type: ignore[misc]
         client = self.client  # type: ignore[attr-defined]
         self.address = client[0] if client else ""
@@ -100,17 +104,33 @@ class _Bounded:
         return cycle is not None and not cycle.response_complete
 
     def data_received(self, data: bytes) -> None:
+        if self.deaf:
+            return
         before = self.cycle  # type: ignore[attr-defined]
-        if not self.working:
+        if self.working:
+            self.other_bytes += len(data)
+        else:
             if not self.head_bytes:
                 self.since = time.monotonic()
+                data = without_upgrade(data)
             self.head_bytes += len(data)
         super().data_received(data)  # type: ignore[misc]
         if self.cycle is not before:  # type: ignore[attr-defined]
-            self.head_bytes = 0
+            self.head_bytes = self.other_bytes = 0
         elif self.head_bytes > self.bounds.limits.head_bytes:
             self.transport.write(_TOO_LONG)  # type: ignore[attr-defined]
             self.transport.close()  # type: ignore[attr-defined]
+        elif self.other_bytes > self.bounds.limits.head_bytes:
+            self.transport.abort()  # type: ignore[attr-defined]
+
+    def on_body(self, body: bytes) -> None:
+        self.other_bytes = 0
+        super().on_body(body)  # type: ignore[misc]
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Of a head that came in parts: httptools takes the body for another protocol, which must not be answered."""
+        self.deaf = True
+        self.cycle.keep_alive = False  # type: ignore[attr-defined]
 
     def on_response_complete(self) -> None:
         self.served += 1
@@ -124,6 +144,20 @@ class _Bounded:
     def resume_writing(self) -> None:
         self.stalled_since = None
         super().resume_writing()  # type: ignore[misc]
+
+
+def without_upgrade(data: bytes) -> bytes:
+    """The data of a request without the wish for another protocol in its head: its body would not be read.
+
+    Clients ask for HTTP/2 in that way. This service speaks HTTP/1.1 only, and may ignore it.
+
+    >>> without_upgrade(b"POST / HTTP/1.1\\r\\nUpgrade: h2c\\r\\n\\r\\nUpgrade: no header")
+    b'POST / HTTP/1.1\\r\\nIgnored: h2c\\r\\n\\r\\nUpgrade: no header'
+    """
+    head, end, rest = data.partition(b"\r\n\r\n")
+    if not end or not _UPGRADE.search(head):
+        return data
+    return _UPGRADE.sub(b"\r\nIgnored:", head) + end + rest
 
 
 def bounded_protocol(limits: Limits) -> type[asyncio.Protocol]:

@@ -15,6 +15,7 @@ import orjson
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from crwn.errors import CRWNError
+from crwn.serve.access import host_and_authorization
 from crwn.serve.errors import ServeError
 from crwn.serve.middleware import SECURITY_HEADERS, HttpMiddleware
 from crwn.serve.routes.jobs import check_streams
@@ -77,13 +78,7 @@ class Direct(HttpMiddleware):
             await self.app(scope, receive, send)
 
     def _check_host(self, scope: Scope) -> None:
-        host = authorization = b""
-        for key, value in scope["headers"]:
-            if key == b"host":
-                host = value
-            elif key == b"authorization":
-                authorization = value
-        self.service.access.check_read(host.decode("latin-1"), authorization.decode("latin-1"))
+        self.service.access.check_read(*host_and_authorization(scope["headers"]))
 
     async def _refuse(self, route: str, method: str, error: ServeError, send: Send) -> None:
         self.service.metrics.requests.labels(route, method, str(error.status)).inc()

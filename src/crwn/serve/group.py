@@ -26,6 +26,9 @@ _OF_ONE_CONNECTION = frozenset({b"connection", b"keep-alive", b"transfer-encodin
 _ANYWHERE = ("/v1/predict", "/v1/infer-task")
 _READS = ("GET", "HEAD", "OPTIONS")
 CONNECT_SECONDS = 10.0
+MEASURE_SECONDS = 5.0  # for another process to give its metrics
+# A process may be stopped or hang. The longest silence of one that works is while it parses an upload.
+TIMES: dict[str, float | None] = {"connect": CONNECT_SECONDS, "read": 300.0, "write": 60.0, "pool": CONNECT_SECONDS}
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ class Grouped(HttpMiddleware):
         # `target` sends the path as it came: encoded task names must stay as they are.
         url = f"http://127.0.0.1:{self.group.ports[place]}/"
         return httpx.Request(
-            scope["method"], url, headers=[*kept, *own], content=content, extensions={"target": path, **_TIMES}
+            scope["method"], url, headers=[*kept, *own], content=content, extensions={"target": path, "timeout": TIMES}
         )
 
     async def _measure(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,17 +133,15 @@ class Grouped(HttpMiddleware):
 
     async def _metrics_of(self, place: int, scope: Scope) -> str:
         try:
-            response = await self._others.handle_async_request(self._request(place, scope))
-            try:
-                text = (await response.aread()).decode()
-            finally:
-                await response.aclose()
-        except (httpx.HTTPError, OSError):
+            async with asyncio.timeout(MEASURE_SECONDS):
+                response = await self._others.handle_async_request(self._request(place, scope))
+                try:
+                    text = (await response.aread()).decode()
+                finally:
+                    await response.aclose()
+        except (httpx.HTTPError, OSError, TimeoutError):
             return ""
         return text if response.status_code == 200 else ""
-
-
-_TIMES = {"timeout": {"connect": CONNECT_SECONDS, "read": None, "write": None, "pool": CONNECT_SECONDS}}
 
 
 async def _body(receive: Receive, sent: asyncio.Event) -> AsyncIterator[bytes]:

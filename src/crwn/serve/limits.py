@@ -12,8 +12,13 @@ class Limits:
     body_bytes: int = 16 * 2**20  # of a request to predict or to infer a task
     upload_bytes: int = 256 * 2**20  # of a request to learn, as sent
     unpacked_bytes: int = 2**30  # of an .npz to learn from, unpacked
+    table_bytes: int = 2**28  # of a CSV to learn from, unpacked
+    table_cells: int = 20_000_000  # of a CSV or of objects to learn from
+    held_bytes: int = 2**30  # of all bodies in memory, until their requests are answered
     context_bytes: int = 64 * 2**20  # of an uploaded context
     parsed_here_bytes: int = 64 * 2**10  # of JSON; more is parsed in another process
+    parsed_rest_bytes: int = 4 * 2**20  # of JSON parsed there, beside the rows
+    upload_rest_bytes: int = 64 * 2**20  # the same of a request to learn, which has labels
     parses: int = 16  # bodies that are parsed or wait for it
     parse_seconds: float = 60.0  # to parse one body
     rows: int = 10_000  # in one request to predict or to infer a task

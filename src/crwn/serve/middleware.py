@@ -6,10 +6,9 @@ import logging
 import time
 from collections.abc import Callable
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from crwn.serve.access import Access
+from crwn.serve.access import Access, host_and_authorization
 from crwn.serve.errors import ServeError, error_response
 from crwn.serve.metrics import Metrics
 from crwn.serve.names import TASKS_PATH
@@ -77,8 +76,7 @@ class CheckHost(HttpMiddleware):
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            headers = Headers(scope=scope)
-            self.access.check_read(headers.get("host", ""), headers.get("authorization", ""))
+            self.access.check_read(*host_and_authorization(scope["headers"]))
         except ServeError as error:
             await error_response(error)(scope, receive, send)
         else:

@@ -23,10 +23,16 @@ _WORKER = Path(__file__).with_name("parse_worker.py")
 
 
 class Parser:
-    """A process that parses one body at a time; it starts with the first one, and again after it was ended."""
+    """A process that parses one body at a time; it starts with the first one, and again after it was ended.
 
-    def __init__(self, limits: Limits) -> None:
+    Args:
+        limits: how many bodies may wait, and how long one may take.
+        rest: bytes of JSON beside the array; they become Python objects here, and Python's lock is held meanwhile.
+    """
+
+    def __init__(self, limits: Limits, rest: int) -> None:
         self.limits = limits
+        self.rest = rest
         self.waiting = 0
         self._thread = ThreadPoolExecutor(1, "crwn-parsing")
         self._process: subprocess.Popen[bytes] | None = None
@@ -63,7 +69,8 @@ class Parser:
         late = threading.Timer(self.limits.parse_seconds, self._process.kill)
         late.start()
         try:
-            head, array = _exchange(self._process, data, key, most)
+            limits = (key, most, self.rest, self.limits.table_cells)
+            head, parts = _exchange(self._process, data, limits)
         except (OSError, ValueError):  # it was ended: by the timer, or by the system for lack of memory
             self._end()
             raise ServeError(413, "body_too_large", "the body cannot be parsed in time: send less at once") from None
@@ -71,10 +78,12 @@ class Parser:
             late.cancel()
         if "problem" in head:
             raise _refused(head["code"], head["problem"])
-        if "array" not in head:
-            return head["rest"], None
-        kind, shape = head["array"]
-        return head["rest"], np.frombuffer(array, dtype=kind).reshape(shape)
+        if "array" in head:
+            kind, shape = head["array"]
+            return head["rest"], np.frombuffer(parts[0], dtype=kind).reshape(shape)
+        if parts:
+            head["rest"][key] = [row for part in parts for row in orjson.loads(part)]
+        return head["rest"], None
 
     def _end(self) -> None:
         process, self._process = self._process, None
@@ -90,18 +99,20 @@ class Parser:
                     continue
 
 
-def _exchange(process: subprocess.Popen[bytes], data: bytes, key: str, most: int) -> tuple[dict[str, Any], bytes]:
+def _exchange(
+    process: subprocess.Popen[bytes], data: bytes, limits: tuple[str, int, int, int]
+) -> tuple[dict[str, Any], list[bytes]]:
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(orjson.dumps([len(data), key, most]) + b"\n")
+    process.stdin.write(orjson.dumps([len(data), *limits]) + b"\n")
     process.stdin.write(data)
     process.stdin.flush()
     sizes = orjson.loads(process.stdout.readline())
-    head, array = (process.stdout.read(size) for size in sizes)
-    if len(array) != sizes[1]:
+    head, *parts = (process.stdout.read(size) for size in sizes)
+    if [len(head), *map(len, parts)] != sizes:
         raise ValueError("the answer is cut off")
     found: dict[str, Any] = orjson.loads(head)
-    return found, array
+    return found, parts
 
 
 def _refused(code: str, problem: str) -> Exception:

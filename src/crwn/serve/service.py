@@ -13,6 +13,7 @@ from crwn.serve.access import Access
 from crwn.serve.atlas import AtlasMaker
 from crwn.serve.bank_calls import BankCalls
 from crwn.serve.batcher import Batcher
+from crwn.serve.held import HeldBodies
 from crwn.serve.inference import Inference
 from crwn.serve.jobs import Jobs
 from crwn.serve.limits import Limits
@@ -34,8 +35,10 @@ class Service:
         self.refresher = Refresher(learner, limits)
         self.batcher = Batcher(learner, limits, self.metrics, self.loader)
         self.inference = Inference(learner, limits)
-        self.parser = Parser(limits)
-        self.upload_parser = Parser(limits)  # uploads are large: predictions do not queue behind them
+        self.parser = Parser(limits, limits.parsed_rest_bytes)
+        self.upload_parser = Parser(
+            limits, limits.upload_bytes
+        )  # uploads are large: predictions do not queue behind them
         self.bank_calls = BankCalls(limits)
         # What makes Python objects of many tasks, one at a time: several threads that do so would leave too little of
         # Python's lock to the threads that predict.
@@ -43,6 +46,7 @@ class Service:
         self.jobs = Jobs(limits, self.metrics)
         self.atlas = AtlasMaker(learner)
         self.params_per_task = sum(tensor.numel() for tensor in context_tensors(learner.model).values())
+        self.bodies = HeldBodies(limits.held_bytes)
         self.streams = 0
         self.began = time.monotonic()
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -133,3 +135,36 @@ def test_a_file_without_a_header_has_numbered_columns() -> None:
     numbers = read_csv(b"1;2\n3;4\n", header=False).block([0, 1])
     assert numbers is not None
     assert numbers.tolist() == [[1, 2], [3, 4]]
+
+
+def test_text_of_too_many_cells_is_refused_before_it_is_split() -> None:
+    """Short cells take some ten times their size in memory, and archives of them are small."""
+    data = gzip.compress(b"a,label\n" + b"1,2\n" * 1_000_000)
+    with pytest.raises(DataError, match="about 2,000,002 cells, the most is 1,000,000"):
+        read_csv(data, "the CSV", most=2**28, cells=1_000_000)
+    assert len(read_csv(data, "the CSV", most=2**28)) == 1_000_000
+
+
+def test_numbers_are_read_without_keeping_other_threads_waiting() -> None:
+    """A service answers while it reads a table: Python's lock is held for a part of it at a time."""
+    line = ",".join(f"{value}.25" for value in range(40))
+    data = ",".join(f"c{at}" for at in range(40)).encode() + f"\n{line}".encode() * 50_000
+    beats: list[float] = []
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(0.001):
+            beats.append(time.monotonic())
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    began = time.monotonic()
+    table = read_csv(data, "the CSV")
+    found = table.block(range(40))
+    took = time.monotonic() - began
+    ended.set()
+    thread.join()
+    assert found is not None
+    assert found.shape == (50_000, 40)
+    assert (found == [value + 0.25 for value in range(40)]).all()
+    assert max(np.diff([began, *beats])) < 0.25 * took

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from crwn.data.bounded import check_memory, unpackable
+from crwn._utils import free_memory
+from crwn.data.bounded import LARGEST, check_memory, unpackable
 from crwn.data.image_set import Array
 from crwn.data.tables.cells import as_number
 from crwn.data.tables.table import Table
@@ -21,19 +22,31 @@ from crwn.errors import DataError
 
 SEPARATORS = ",;\t|"
 GZIP = b"\x1f\x8b"
+CELL_BYTES = 120  # of memory that a short cell needs while a table is read
+# Text is split into lines, and lines into numbers, in parts: a single call of the library for all of it would hold
+# Python's lock for seconds, and a service could not answer anybody meanwhile.
+PART_CHARACTERS, PART_CELLS = 2**18, 2**15
 
 
-def read_csv(data: Path | bytes, source: str | None = None, most: int | None = None, *, header: bool = True) -> Table:
+def read_csv(
+    data: Path | bytes,
+    source: str | None = None,
+    most: int | None = None,
+    *,
+    cells: int | None = None,
+    header: bool = True,
+) -> Table:
     """A CSV whose first line names the columns; the separator and the encoding of the text are detected.
 
     Args:
         data: the file, or its content.
         source: its name in messages.
         most: refuse gzipped content that unpacks to more bytes; by default a share of the memory that is free.
+        cells: refuse text with more of them, before it is split; by default what fits into the memory that is free.
         header: whether the first line names the columns; else it is a row, and they are `column 1` and so on.
     """
     source = source or str(data if isinstance(data, Path) else "the CSV")
-    lines = _lines(data, source, most)
+    lines = _lines(data, source, most, cells)
     start = next((at for at, line in enumerate(lines) if line.strip()), 0)
     first = lines[start].strip() if lines else ""
     separator = None
@@ -70,12 +83,16 @@ class _CSVLines:
         wanted = len(self.header) - 1
         if any(line.count(self.separator) != wanted for line in self._body):
             self.records()  # raises with the line
-        try:
-            found: Array = np.loadtxt(
-                self._body, dtype=np.float32, delimiter=self.separator, comments=None, usecols=list(at), ndmin=2
-            )
-        except ValueError:
-            return None
+        found: Array = np.empty((len(self._body), len(at)), dtype=np.float32)
+        size = max(1, PART_CELLS // (wanted + 1))
+        for first in range(0, len(self._body), size):
+            part = self._body[first : first + size]
+            try:
+                found[first : first + size] = np.loadtxt(
+                    part, dtype=np.float32, delimiter=self.separator, comments=None, usecols=list(at), ndmin=2
+                )
+            except ValueError:
+                return None
         return found if np.isfinite(found).all() else None
 
     def _column(self, at: int) -> list[str]:
@@ -106,9 +123,10 @@ class _CSVLines:
         return rows, starts
 
 
-def _lines(data: Path | bytes, source: str, most: int | None) -> list[str]:
+def _lines(data: Path | bytes, source: str, most: int | None, cells: int | None) -> list[str]:
     try:
         most = unpackable() if most is None else most
+        cells = (free_memory() or LARGEST) // CELL_BYTES if cells is None else cells
         if isinstance(data, Path):
             check_memory(data.stat().st_size, source)
         raw = data if isinstance(data, bytes) else data.read_bytes()
@@ -122,7 +140,14 @@ def _lines(data: Path | bytes, source: str, most: int | None) -> list[str]:
         raise DataError(f"{source} cannot be read as CSV ({error})") from None
     if "\0" in text:
         raise DataError(f"{source} cannot be read as CSV: it has zero bytes, as files that are no text do")
-    return list(io.StringIO(text, newline=None))
+    found = sum(text.count(sign) for sign in SEPARATORS + "\r\n")
+    if found > cells:
+        raise DataError(f"{source} has about {found:,} cells, the most is {cells:,}: send or read less at once")
+    lines: list[str] = []
+    whole = io.StringIO(text, newline=None)
+    while part := whole.readlines(PART_CHARACTERS):
+        lines += part
+    return lines
 
 
 def _decoded(raw: bytes) -> str:

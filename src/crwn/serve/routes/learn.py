@@ -42,7 +42,8 @@ async def learn(request: Request, name: TaskName, _: Writer, options: Annotated[
     limits = service.limits
     kind = body.content_type(request.headers, body.JSON, body.NPZ, body.CSV)
     with service.jobs.reserved(name):  # reading and parsing cost as much memory as a job
-        data = await body.read_body(request.receive, request.headers, limits.upload_bytes, limits.body_seconds * 10)
+        seconds = limits.body_seconds * 10
+        data = await body.read_body(request.receive, request.headers, limits.upload_bytes, seconds, service.bodies)
         return await run_in_threadpool(_queue, service, name, kind, data, options)
 
 
@@ -58,8 +59,9 @@ def _queue(service: Service, name: str, kind: str, data: bytes, options: CSVOpti
     elif kind == body.NPZ:
         x, y = body.parse_npz(data, service.limits.unpacked_bytes)
     else:
-        most = service.limits.unpacked_bytes
-        x, y = body.parse_csv(data, options.label, options.ignore, options.text, most), None
+        limits = service.limits
+        most = (limits.table_bytes, limits.table_cells)
+        x, y = body.parse_csv(data, options.label, options.ignore, options.text, *most), None
     return JobFacts.of(service.jobs.add(name, make_learn(service, name, x, y, options)))
 
 

@@ -7,7 +7,9 @@ from starlette.concurrency import run_in_threadpool
 
 from crwn.serve import body
 from crwn.serve.access import Writer
-from crwn.serve.errors import ServeError, documented
+from crwn.serve.body import Array
+from crwn.serve.errors import documented
+from crwn.serve.labelled import read_labelled
 from crwn.serve.names import TaskName
 from crwn.serve.schemas import ObservedRows, ObserveRequest, body_of, json_label
 from crwn.serve.service import Service, service_of
@@ -28,20 +30,14 @@ MOST_ROWS = 1000
 )
 async def observe(request: Request, name: TaskName, _: Writer) -> ObservedRows:
     """Predict rows of a stream, then learn them in closed form; the answer has the predictions made before."""
-    service = service_of(request)
-    body.content_type(request.headers, body.JSON)
-    limits = service.limits
-    data = await body.read_body(request.receive, request.headers, limits.body_bytes, limits.body_seconds)
-    given = body.parse_json(ObserveRequest, data)
-    return await run_in_threadpool(_observe, service, name, given)
+    given, x = await read_labelled(request, ObserveRequest, MOST_ROWS)
+    return await run_in_threadpool(_observe, service_of(request), name, given, x)
 
 
-def _observe(service: Service, name: str, given: ObserveRequest) -> ObservedRows:
-    if len(given.rows) > MOST_ROWS:
-        raise ServeError(413, "too_many_rows", f"{len(given.rows):,} rows: send at most {MOST_ROWS:,}")
+def _observe(service: Service, name: str, given: ObserveRequest, x: Array) -> ObservedRows:
     found = service.learner.observe(
         name,
-        body.numbers(given.rows, "rows"),
+        x,
         body.labels(given.labels),
         classes=None if given.classes is None else body.labels(given.classes),
     )

@@ -12,7 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from crwn.serve import body, photos
 from crwn.serve.access import Writer
 from crwn.serve.asked import read_question
-from crwn.serve.errors import ServeError, documented
+from crwn.serve.errors import documented
+from crwn.serve.labelled import read_labelled
 from crwn.serve.names import TaskName
 from crwn.serve.schemas import BINARY, InferRequest, body_of, json_label
 from crwn.serve.service import Service, service_of
@@ -56,15 +57,8 @@ async def classify(request: Request) -> RowAnswers:
 
 
 async def _with_rows(request: Request, name: str, work: Callable[[Service, str, Any, list[Any]], T]) -> T:
-    service = service_of(request)
-    body.content_type(request.headers, body.JSON)
-    limits = service.limits
-    data = await body.read_body(request.receive, request.headers, limits.body_bytes, limits.body_seconds)
-    given = body.parse_json(LabelledRows, data)
-    if len(given.rows) > MOST_ROWS:
-        raise ServeError(413, "too_many_rows", f"{len(given.rows):,} rows: send at most {MOST_ROWS:,}")
-    x, labels = body.numbers(given.rows, "rows"), body.labels(given.labels)
-    return await run_in_threadpool(work, service, name, x, labels)
+    given, x = await read_labelled(request, LabelledRows, MOST_ROWS)
+    return await run_in_threadpool(work, service_of(request), name, x, body.labels(given.labels))
 
 
 def _extend(service: Service, name: str, x: Any, labels: list[Any]) -> ExtendedTask:

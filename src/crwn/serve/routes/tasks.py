@@ -96,7 +96,7 @@ async def put_context(
     service = service_of(request)
     body.content_type(request.headers, body.CONTEXT)
     data = await body.read_body(
-        request.receive, request.headers, service.limits.context_bytes, service.limits.body_seconds
+        request.receive, request.headers, service.limits.context_bytes, service.limits.body_seconds, service.bodies
     )
     return await service.bank_calls.change(_store, service, name, data, replace)
 
