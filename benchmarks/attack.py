@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import attacks_bodies
 import attacks_doors
 import attacks_files
 import attacks_http
@@ -57,7 +58,7 @@ def make_model(folder: Path, tasks: int) -> object:
 def attack_http(target: Target, wanted: object, share: float, only: list[str]) -> dict[str, Any]:
     """Every kind over HTTP, with the named predictions before and meanwhile and the growth of the log."""
     found: dict[str, Any] = {}
-    for attack in (*attacks_http.ATTACKS, *attacks_poison.ATTACKS):
+    for attack in (*attacks_http.ATTACKS, *attacks_bodies.ATTACKS, *attacks_poison.ATTACKS):
         if only and attack.__name__ not in only:
             continue
         with Probe(target.port, "first", ROW, wanted) as before:

@@ -109,11 +109,11 @@ def raw_headers(target: Target, out: Outcome, share: float) -> None:
     draw = random.Random(2)
     with target.client() as http:
         for _ in range(int(300 * share)):
-            values = ["", "1,64", "64", "-1,64", "99999999999,64", "1,64,", "0,0", "a", "1e3,2"]
+            values = ["", "1,64", "64", "-1,64", "99999999999,64", "1,64,", "0,0", "a", "1e3,2", "1," * 100 + "64"]
             headers = {
                 "Content-Type": RAW,
                 "X-Shape": draw.choice(values),
-                "X-Tasks-Bytes": draw.choice(["0", "9", "-1"]),
+                "X-Tasks-Bytes": draw.choice(["0", "9", "-1", "99999999"]),
             }
             out.add(http.post("/v1/predict?task=first", content=bytes(256), headers=headers).status_code, 200, 422)
 

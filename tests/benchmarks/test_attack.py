@@ -26,4 +26,4 @@ def test_nothing_breaks(tmp_path: Path) -> None:
     assert set(record["skipped"]) <= {"postgres", "postgres_hangs", "readers_without_rights"}, (
         "only PostgreSQL and root may be missing"
     )
-    assert record["kinds"] >= 45
+    assert record["kinds"] >= 51
