@@ -43,7 +43,7 @@ def test_the_gaze_adds_up_to_the_evidence_of_the_features() -> None:
     x = torch.randn(2, 1, 12, 12, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
         part = model.head.forward_with(tensors, model.encode(x)) - model.head.forward_with(
-            tensors, model.encoder.standardized(torch.zeros(1, model.features))
+            tensors, model.encoder.standardized([torch.zeros(1, 2, *block) for block in model.encoder.blocks])
         )
         chosen = model(x).argmax(dim=1)
     for at in range(2):

@@ -27,7 +27,7 @@ NETWORKS: dict[str, Any] = {
     "flynet": lambda: crwn.FlyNet(64, 640, 10, seed=0),
     "image-flynet": lambda: crwn.ImageFlyNet((3, 8, 8), 10, seed=0, filters=32, sides=(3, 5), mirror_predictions=True),
     "image-flynet-best": lambda: crwn.ImageFlyNet(
-        (3, 8, 8), 10, seed=0, filters=32, sides=(3, 5), colours=4, gains=3, symmetric=True
+        (3, 8, 8), 10, seed=0, filters=32, sides=(3, 5), colours=4, spread=0.7, second=8, gains=3, symmetric=True
     ),
     "resnet": lambda: NeuroModResNet(width=4, classes=10, seed=0, input_shape=(3, 8, 8)),
 }

@@ -75,8 +75,9 @@ def test_flat_rows_do_not_have_the_sizes_of_images(mnist_shaped: Scenario) -> No
         make_method("flynet", mnist_shaped, size="5k")
 
 
-def test_best_of_the_larger_sizes_is_learned_in_closed_form(stripes: Scenario) -> None:
-    method, _ = make_method("flynet", stripes, size="10k", settings={"recipe": "best"})
+@pytest.mark.parametrize("size", ["10k", "30k"])
+def test_best_of_the_larger_sizes_is_learned_in_closed_form(size: str, stripes: Scenario) -> None:
+    method, _ = make_method("flynet", stripes, size=size, settings={"recipe": "best"})
     assert method.closed_form  # type: ignore[attr-defined]
     assert "closed form" in method.counts(2).note
     method.learn(stripes[:1], method.recipe())
@@ -86,5 +87,5 @@ def test_best_of_the_larger_sizes_is_learned_in_closed_form(stripes: Scenario) -
         right = method.logits(task, task.test).argmax(dim=1) == task.test.labels(slice(None))
         assert float(right.float().mean()) > 0.9
     assert torch.equal(method.logits(stripes[0], stripes[0].test), first)  # identical bits
-    gradient, _ = make_method("flynet", stripes, size="10k", settings={"recipe": "best", "training": "gradient"})
+    gradient, _ = make_method("flynet", stripes, size=size, settings={"recipe": "best", "training": "gradient"})
     assert not gradient.closed_form  # type: ignore[attr-defined]

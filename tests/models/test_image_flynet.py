@@ -211,7 +211,9 @@ def test_gains_are_the_same_decoder_on_repeated_features_and_reach_any_linear_cl
     assert torch.allclose(logits - logits.mean(dim=1, keepdim=True), linear, atol=2e-2)
 
 
-@pytest.mark.parametrize("settings", [{}, {"gains": 3, "colours": 4, "symmetric": True}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"gains": 3, "colours": 4, "symmetric": True}, {"spread": 0.7, "second": 4, "symmetric": True}]
+)
 def test_stacked_contexts_rows_of_mixed_contexts_and_the_head_agree(settings: dict[str, Any]) -> None:
     model = ImageFlyNet((3, 12, 12), 4, seed=0, filters=16, **settings)
     random = torch.Generator().manual_seed(0)
@@ -256,6 +258,8 @@ def test_filters_from_images_are_kept_and_change_the_fingerprint() -> None:
         ({"size": "5k", "filters": 32}, r"both size \(5k\) and filters \(32\)"),
         ({"gains": 0}, "gains must be at least 1, got 0"),
         ({"colours": -1, "filters": 16}, "colours must be 0 or their number, got -1"),
+        ({"second": -1, "filters": 16}, "second must be 0 or their number, got -1"),
+        ({"spread": -0.5, "filters": 16}, "spread must be 0 or the width of the windows in sides of a cell, got -0.5"),
         ({"filters": 0}, "filters must be at least 1, got 0"),
         ({"sides": ()}, r"sides of filters must be at least 2 pixels, got \(\)"),
     ],
@@ -274,3 +278,87 @@ def test_images_of_another_shape_and_useless_pictures_are_refused() -> None:
         model.learn_filters(np.zeros((3, 3, 12, 12), dtype=np.uint8))
     with pytest.raises(DataError, match=r"shape \(2, 1, 12, 12\), expected \[n, 3, h, w\]"):
         model.learn_filters(np.zeros((2, 1, 12, 12), dtype=np.uint8))
+
+
+def soft(size: int, grid: int, spread: float) -> np.ndarray[Any, Any]:
+    """Gaussian weights `[grid, size]` around the middles of the cells."""
+    weight = np.empty((grid, size))
+    for a in range(grid):
+        for i in range(size):
+            weight[a, i] = np.exp(-((((i + 0.5) * grid / size) - (a + 0.5)) ** 2) / (2 * spread**2))
+        weight[a] /= weight[a].sum()
+    return weight
+
+
+def test_spread_windows_overlap_and_weigh_places_by_their_distance() -> None:
+    settings: dict[str, Any] = {"filters": 16, "sides": (4,), "colours": 3, "grid": 2, "root": False}
+    encoder = ImageFlyNet((3, 12, 12), 2, seed=2, spread=0.7, **settings).encoder
+    x = images(2, 3, 12, 12)
+    (y,) = encoder.responses(x)
+    over = np.maximum(y.numpy() - encoder.threshold, 0)
+    window = soft(9, 2, 0.7)
+    averages = np.einsum("ai,bj,nkij->nabk", window, window, over).reshape(2, -1)
+    first = averages.shape[1]
+    expected = (averages - encoder.centre[:first].numpy()) * encoder.scale[:first].numpy()
+    assert np.allclose(encoder.encode(x)[:, :first].numpy(), expected, atol=1e-4)
+    assert torch.allclose(encoder.encode(x), encoder.plain(x), atol=1e-4)
+    assert not torch.allclose(encoder.encode(x), ImageFlyNet((3, 12, 12), 2, seed=2, **settings).encode(x), atol=0.1)
+
+
+def test_a_second_layer_is_the_formula_on_neighbouring_cells_of_the_first() -> None:
+    model = ImageFlyNet((3, 16, 16), 3, seed=1, filters=6, sides=(3, 5), colours=2, spread=0.7, second=5)
+    encoder, x = model.encoder, images(2, 3, 16, 16)
+    second = encoder.second
+    assert second is not None
+    assert model.features == 2 * 9 * 8 + 2 * 4 * 5
+    channels = []
+    for y in encoder.responses(x):
+        window = soft(y.shape[2], 8, 0.5)
+        over = [np.maximum(sign * y.numpy() - 0.5, 0) for sign in (1, -1)]
+        channels += [np.einsum("ai,bj,nkij->nabk", window, window, part) for part in over]
+    assert encoder.colours is not None
+    colour = np.einsum("nchw,kc->nkhw", x.numpy(), encoder.colours.weight.numpy()) - encoder.colours.limit.numpy()
+    window = soft(16, 8, 0.5)
+    channels += [np.einsum("ai,bj,nkij->nabk", window, window, np.maximum(sign * colour, 0)) for sign in (1, -1)]
+    cells = (np.sqrt(np.concatenate(channels, axis=-1) + ROOT_FLOOR) - second.centre.numpy()) * second.scale.numpy()
+    found = np.zeros((2, 7, 7, 5))
+    for n, i, j in np.ndindex(2, 7, 7):
+        near = cells[n, i : i + 2, j : j + 2].reshape(-1)
+        y = near @ second.weight.numpy() / np.sqrt(near @ near + ROOT_FLOOR)
+        found[n, i, j] = (y - second.mean.numpy()) / second.deviation.numpy()
+    window = soft(7, 2, 0.5)
+    parts = [np.einsum("ai,bj,nijk->nabk", window, window, np.maximum(sign * found - 0.5, 0)) for sign in (1, -1)]
+    roots = np.sqrt(np.stack(parts, axis=1).reshape(2, -1) + ROOT_FLOOR)
+    expected = (roots - encoder.centre[-40:].numpy()) * encoder.scale[-40:].numpy()
+    assert np.allclose(model.encode(x)[:, -40:].numpy(), expected, atol=1e-3)
+    assert torch.allclose(model.encode(x), encoder.plain(x), atol=1e-3)
+
+
+def test_a_second_layer_comes_from_the_seed_and_belongs_to_the_fingerprint() -> None:
+    settings: dict[str, Any] = {"filters": 16, "colours": 4, "spread": 0.7, "symmetric": True}
+    model = ImageFlyNet((3, 12, 12), 3, seed=5, gains=2, second=6, **settings)
+    again = build(describe(model))
+    x = images(4, 3, 12, 12)
+    assert fingerprint(again) == fingerprint(model)
+    assert torch.equal(again(x), model(x))
+    assert list(model.state_dict()) == ["decoder.v", "decoder.alpha"]  # no filter is stored
+    without = ImageFlyNet((3, 12, 12), 3, seed=5, gains=2, **settings)
+    hard = ImageFlyNet((3, 12, 12), 3, seed=5, gains=2, **(settings | {"spread": 0.0}))
+    assert not {"second", "spread"} & set(hard.config)  # folders of models without them keep their fingerprints
+    assert len({found.encoder_fingerprint for found in (model, without, hard)}) == 3
+    pictures = np.random.default_rng(0).integers(0, 256, size=(30, 3, 12, 12), dtype=np.uint8)
+    model.learn_filters(pictures)
+    stored = trained_weights(model)
+    assert {"encoder.second.centre", "encoder.second.deviation"} <= set(stored)
+    assert torch.allclose(model.encoder.encode(x), model.encoder.plain(x), atol=1e-3)
+
+
+def test_constant_and_bfloat16_images_with_a_second_layer() -> None:
+    encoder = ImageFlyNet((3, 16, 16), 2, seed=0, filters=32, colours=4, spread=0.7, second=8).encoder
+    flat = encoder.encode(torch.full((2, 3, 16, 16), 0.7))
+    assert torch.isfinite(flat).all()
+    x = images(4, 3, 16, 16).mul(64).round() / 64
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        low = encoder.encode(x)
+    assert low.dtype == torch.float32
+    assert float((low - encoder.encode(x)).abs().max()) < 0.2

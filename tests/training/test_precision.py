@@ -9,6 +9,7 @@ from crwn import FlyNet, ImageFlyNet, Learner, NeuroModNet
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.models import Network, NeuroModResNet
+from crwn.models.image_flynet import best_image_structure
 from crwn.training import precision
 from crwn.training.evaluation import predict_logits
 from crwn.training.loop import train
@@ -51,6 +52,7 @@ PREDICTED = NETWORKS | {
     "patches": lambda: NeuroModNet(64, (32, 32), 3, seed=0, weights="patches", norm="layer"),
     "flynet": lambda: FlyNet(20, 200, 3, seed=0),
     "image-flynet": lambda: ImageFlyNet((3, 16, 16), 3, seed=0, filters=32),
+    "image-flynet-30k-best": lambda: ImageFlyNet((3, 16, 16), 3, seed=0, **best_image_structure("30k", 3)),
 }
 
 

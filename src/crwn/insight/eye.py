@@ -35,8 +35,8 @@ def filter_tiles(encoder: ImageEncoder) -> list[Pixels]:
 def amplified(model: ImageFlyNet, tensors: Mapping[str, Tensor]) -> Tensor:
     """How much more a context uses each filter than the start does, `[filters]`: over 1 is amplified, below attenuated.
 
-    A filter's use is the root mean square of its gains `alpha * v` over both signs and all cells. `tensors` is the
-    context of one task; every task starts from the model's own.
+    A filter's use is the root mean square of its gains `alpha * v` over both signs and all cells; what a second layer
+    makes of it is not counted. `tensors` is the context of one task; every task starts from the model's own.
     """
     start = context_tensors(model)
     return _use(model, tensors) / _use(model, start).clamp_min(1e-12)
@@ -75,10 +75,9 @@ def gaze(model: ImageFlyNet, tensors: Mapping[str, Tensor], x: Tensor, *, classe
         flat = y.flatten(2)
         both = torch.stack([F.relu(flat - encoder.threshold), F.relu(-flat - encoder.threshold)], dim=1)
         above.append(both.detach().requires_grad_())
-        averages.append((above[-1] @ cells.mT).mT.flatten(1))  # [images, 2 * cells * filters of the bank]
-    if encoder.colours is not None:  # they are part of the evidence, but at no place in particular
-        averages.append(encoder.colours.averages(encoder.shrunk(x), encoder.grid))
-    logits = model.head.forward_with(tensors, encoder.standardized(torch.cat(averages, dim=1)))[:, :classes]
+        averages.append((above[-1] @ cells.mT).mT)  # [images, 2, windows, filters of the bank]
+    averages += encoder.colour_averages(encoder.shrunk(x))  # part of the evidence, but at no place in particular
+    logits = model.head.forward_with(tensors, encoder.standardized(averages))[:, :classes]
     chosen = logits.argmax(dim=1, keepdim=True)
     others = (logits.sum(dim=1) - logits.gather(1, chosen)[:, 0]) / max(1, logits.shape[1] - 1)
     slopes = torch.autograd.grad((logits.gather(1, chosen)[:, 0] - others).sum(), above)
@@ -119,9 +118,8 @@ def _on_pixels(places: Tensor, bank: FilterBank, encoder: ImageEncoder) -> Tenso
 
 def _by_bank(encoder: ImageEncoder, values: Tensor) -> list[Tensor]:
     """Values of the filters' features, divided by bank: each `[2, cells, filters]`."""
-    cells = encoder.grid**2
-    parts = torch.split(values, [2 * cells * count for count in encoder.counts])
-    return [part.view(2, cells, -1) for part, _ in zip(parts, _banks(encoder), strict=False)]
+    parts = torch.split(values, [2 * cells * count for cells, count in encoder.blocks])
+    return [part.view(2, encoder.grid**2, -1) for part, _ in zip(parts, _banks(encoder), strict=False)]
 
 
 def _banks(encoder: ImageEncoder) -> list[FilterBank]:

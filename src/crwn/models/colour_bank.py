@@ -41,12 +41,19 @@ class ColourBank(nn.Module):
         limit = uniform((count, 1, 1), seed=seed, name=f"colour limits:{name}", bound=WIDEST)
         self.register_buffer("limit", limit, persistent=False)
 
-    def averages(self, x: Tensor, grid: int) -> Tensor:
-        """Averages `[images, 2 * cells * colours]` for images `[images, channels, height, width]`."""
+    def averages(self, x: Tensor, grid: int, windows: Tensor | None = None) -> Tensor:
+        """Averages `[images, 2, windows, colours]` for images `[images, channels, height, width]`.
+
+        Args:
+            grid: cells per side.
+            windows: weights of pixels `[windows, height * width]` instead of cells that share none.
+        """
         y = F.conv2d(x, self.weight[:, :, None, None].to(x.dtype)) - self.limit.to(x.dtype)
-        both = torch.stack([F.relu(y), F.relu(-y)], dim=1).flatten(1, 2)  # [images, 2 * colours, height, width]
-        cells = F.adaptive_avg_pool2d(both, grid).reshape(-1, 2, self.count, grid * grid)
-        return cells.mT.flatten(1)
+        both = torch.stack([F.relu(y), F.relu(-y)], dim=1)  # [images, 2, colours, height, width]
+        if windows is not None:
+            return (both.flatten(3) @ windows.mT.to(x.dtype)).mT
+        cells = F.adaptive_avg_pool2d(both.flatten(1, 2), grid).reshape(-1, 2, self.count, grid * grid)
+        return cells.mT
 
     def extra_repr(self) -> str:
         return f"{self.count} colours of {self.weight.shape[1]} channels"

@@ -17,9 +17,12 @@ from torch import Tensor, nn
 
 from crwn.errors import ConfigError, DataError
 from crwn.layers.weights.dead_leaves import dead_leaves
-from crwn.layers.weights.filters import CONTRAST, FilterBank, Images, standardized
+from crwn.layers.weights.filters import FilterBank, Images, standardized
 from crwn.models.colour_bank import ColourBank
 from crwn.models.frozen_call import frozen_call
+from crwn.models.image_places import checked_shape, deviations, fitted_pictures, pool, windows
+from crwn.models.second_layer import FINE, SecondLayer
+from crwn.models.second_layer import SPREAD as FINE_SPREAD
 from crwn.models.trained import set_trained
 
 WORKING_BYTES = 2 * 2**20  # of responses that a thread computes at once: they stay in its core's cache
@@ -43,6 +46,9 @@ class ImageEncoder(nn.Module):
         stride: pixels between places.
         colours: number of colours whose presence in every cell is a feature too (see `ColourBank`).
         root: whether features are square roots of the averages, which brings rare large ones closer to the others.
+        spread: 0 for cells that share no pixel; else the deviation of Gaussian windows around the middles of the cells,
+            in sides of a cell, so that a feature changes little when what it found is moved a little.
+        second: number of filters of a second layer, whose features stand beside those of the first (see `SecondLayer`).
         seed: draws the pictures and chooses the patches.
 
     Raises:
@@ -64,19 +70,25 @@ class ImageEncoder(nn.Module):
         stride: int = 1,
         colours: int = 0,
         root: bool = True,
+        spread: float = 0.0,
+        second: int = 0,
         seed: int,
     ) -> None:
         super().__init__()
-        self.input_shape = _checked_shape(input_shape)
+        self.input_shape = checked_shape(input_shape)
         self.grid, self.threshold, self.stride, self.root, self.seed = grid, threshold, stride, root, seed
+        self.spread = spread
         channels, *size = self.input_shape
         self.shrink = max(1, math.ceil(max(size) / LARGE_SIDE))
         self.size = (size[0] // self.shrink, size[1] // self.shrink)
         for name, value in (("grid", grid), ("stride", stride), ("filters", filters // max(1, len(sides)))):
             if value < 1:
                 raise ConfigError(f"{name} must be at least 1, got {value}")
-        if colours < 0:
-            raise ConfigError(f"colours must be 0 or their number, got {colours}")
+        for name, value in (("colours", colours), ("second", second)):
+            if value < 0:
+                raise ConfigError(f"{name} must be 0 or their number, got {value}")
+        if not 0 <= spread < math.inf:
+            raise ConfigError(f"spread must be 0 or the width of the windows in sides of a cell, got {spread}")
         if not sides or min(sides) < 2:
             raise ConfigError(f"sides of filters must be at least 2 pixels, got {tuple(sides)}")
         needed = max(sides) + (grid - 1) * stride
@@ -92,12 +104,20 @@ class ImageEncoder(nn.Module):
             FilterBank(side, count, channels, pictures=pictures, seed=seed, name="encoder")
             for side, count in zip(sides, shares, strict=True)
         )
+        self.second: SecondLayer | None = None
+        if second:
+            channels_seen = 2 * (filters + colours)
+            self.second = SecondLayer(
+                second, channels_seen, threshold=threshold, floor=ROOT_FLOOR, seed=seed, name="encoder"
+            )
         for at, side in enumerate(sides):
-            self.register_buffer(f"cells{at}", _cells(self.places(side), grid), persistent=False)
+            self.register_buffer(f"cells{at}", self._windows(self.places(side)), persistent=False)
         self.colours: ColourBank | None = None
         if colours:
             self.colours = ColourBank(colours, channels, pictures=pictures, seed=seed, name="encoder")
-        self.features = 2 * (filters + colours) * grid * grid
+            if spread or second:
+                self.register_buffer("colour_cells", self._windows(self.size), persistent=False)
+        self.features = sum(2 * cells * count for cells, count in self.blocks)
         self.register_buffer("centre", torch.zeros(self.features), persistent=False)
         self.register_buffer("scale", torch.ones(self.features), persistent=False)
         self._measure(pictures)
@@ -107,14 +127,20 @@ class ImageEncoder(nn.Module):
         return (self.size[0] - side) // self.stride + 1, (self.size[1] - side) // self.stride + 1
 
     @property
-    def counts(self) -> list[int]:
-        """How many filters each bank has, and colours: features are in this order, each `[2, cells, count]`."""
-        return [bank.count for bank in self._banks()] + ([] if self.colours is None else [self.colours.count])
+    def blocks(self) -> list[tuple[int, int]]:
+        """Windows and filters of every bank, of the colours and of the second layer, in the order of the features.
+
+        The features of each are `[2, windows, filters]`.
+        """
+        first = [bank.count for bank in self._banks()] + ([] if self.colours is None else [self.colours.count])
+        blocks = [(self.grid * self.grid, count) for count in first]
+        return blocks if self.second is None else [*blocks, (len(self.second.over), self.second.count)]
 
     @property
     def multiplications(self) -> int:
         """Multiplications with filters per image."""
-        return sum(math.prod(self.places(bank.side)) * bank.weight.numel() for bank in self._banks())
+        first = sum(math.prod(self.places(bank.side)) * bank.weight.numel() for bank in self._banks())
+        return first if self.second is None else first + self.second.multiplications
 
     def learn_filters(self, images: Images) -> None:
         """Take the filters from unlabelled images `[n, channels, height, width]`; they are stored with the model.
@@ -132,6 +158,8 @@ class ImageEncoder(nn.Module):
             bank.weight.copy_(new.weight)
         self._measure(pictures)
         weights = {f"banks.{at}.weight": bank.weight for at, bank in enumerate(self._banks())}
+        if self.second is not None:
+            weights |= {f"second.{name}": value for name, value in self.second.measured.items()}
         set_trained(self, weights | {"centre": self.centre, "scale": self.scale})
 
     def forward(self, x: Tensor) -> Tensor:
@@ -143,7 +171,9 @@ class ImageEncoder(nn.Module):
     @torch.no_grad()
     def encode(self, x: Tensor) -> Tensor:
         """The same for `[images, channels, height, width]`."""
-        return self._averages(x.to(self.centre.dtype)).sub_(self.centre).mul_(self.scale)
+        parts = self._averages(x.to(self.centre.dtype))
+        with torch.autocast(x.device.type, enabled=False):  # the second layer is in float32 in any precision
+            return self._joined(parts).sub_(self.centre).mul_(self.scale)
 
     def plain(self, x: Tensor) -> Tensor:
         """`encode` in ordinary operations that torch's exporters know."""
@@ -152,16 +182,35 @@ class ImageEncoder(nn.Module):
         for bank, cells in self.parts():
             kernel = bank.weight.view(bank.side, bank.side, bank.channels, bank.count).permute(3, 2, 0, 1)
             y = F.conv2d(x, kernel, stride=self.stride).flatten(2)  # [n, filters, places]
-            y = y / _deviations(x, bank.side, self.stride)[:, None]
+            y = y / deviations(x, bank.side, self.stride)[:, None]
             both = torch.stack([F.relu(y - self.threshold), F.relu(-y - self.threshold)], dim=1)
-            parts.append((both @ cells.mT).mT.flatten(1))  # [n, 2, cells, filters]
-        if self.colours is not None:
-            parts.append(self.colours.averages(x, self.grid))
-        return self.standardized(torch.cat(parts, dim=1))
+            parts.append((both @ cells.mT).mT)  # [n, 2, windows, filters]
+        return self.standardized(parts + self.colour_averages(x))
 
-    def standardized(self, averages: Tensor) -> Tensor:
-        """Features from the averages of responses over cells, `[images, features]`."""
-        return (((averages + ROOT_FLOOR).sqrt() if self.root else averages) - self.centre) * self.scale
+    def colour_averages(self, x: Tensor) -> list[Tensor]:
+        """The averages of colours `[images, 2, windows, colours]` for shrunk images, alone in a list; or none."""
+        if self.colours is None:
+            return []
+        cells = self.get_buffer("colour_cells") if self.spread or self.second is not None else None
+        return [self.colours.averages(x, self.grid, cells)]
+
+    def standardized(self, parts: Sequence[Tensor]) -> Tensor:
+        """Features `[images, features]` from averages of banks and colours, each `[images, 2, windows, filters]`."""
+        return (self._joined(parts) - self.centre) * self.scale
+
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        """Features before they are standardized."""
+        cells = self.grid * self.grid
+        first = torch.cat([part[:, :, :cells].flatten(1) for part in parts], dim=1)
+        first = (first + ROOT_FLOOR).sqrt() if self.root else first
+        if self.second is None:
+            return first
+        return torch.cat([first, self.second(self._fine(parts)).flatten(1)], dim=1)
+
+    def _fine(self, parts: Sequence[Tensor]) -> Tensor:
+        """What the second layer takes: averages over fine cells, `[images, cells, channels]`."""
+        fine = [part[:, :, self.grid * self.grid :].transpose(1, 2).flatten(2) for part in parts]
+        return torch.cat(fine, dim=2)
 
     def responses(self, x: Tensor) -> Iterator[Tensor]:
         """Responses `[images, filters, down, across]` of every filter bank, for pictures of what the encoder sees."""
@@ -169,10 +218,10 @@ class ImageEncoder(nn.Module):
         for bank in self._banks():
             kernel = bank.weight.view(bank.side, bank.side, bank.channels, bank.count).permute(3, 2, 0, 1)
             y = F.conv2d(x, kernel, stride=self.stride)
-            yield y / _deviations(x, bank.side, self.stride).view(len(x), 1, *y.shape[2:])
+            yield y / deviations(x, bank.side, self.stride).view(len(x), 1, *y.shape[2:])
 
-    def _averages(self, x: Tensor) -> Tensor:
-        """Features before they are standardized, `[images, features]`.
+    def _averages(self, x: Tensor) -> list[Tensor]:
+        """The averages of banks and colours over windows, each `[images, 2, windows, filters]`.
 
         With s the local deviation, `relu(y / s - t) = max(y, t s) / s - t`: responses are compared with `t s` and the
         division is part of the average, so every response is read twice and divided never.
@@ -181,43 +230,27 @@ class ImageEncoder(nn.Module):
         flat = x.permute(0, 2, 3, 1).contiguous()  # channels innermost: a row of a patch is one piece of memory
         if torch.is_autocast_enabled(x.device.type):  # standardized bytes are bfloat16 numbers: nothing is rounded
             flat = flat.bfloat16()
-        out = x.new_empty(len(x), self.features)
-        start = 0
+        parts = []
         for bank, cells in self.parts():
-            stop = start + 2 * len(cells) * bank.count
-            part = out[:, start:stop].view(-1, 2, len(cells), bank.count)
-            deviations = _deviations(x, bank.side, self.stride)  # [images, places]
-            one = deviations.shape[1] * bank.count * flat.element_size()  # bytes of the responses to one image
+            out = x.new_empty(len(x), 2, len(cells), bank.count)
+            local = deviations(x, bank.side, self.stride)  # [images, places]
+            one = local.shape[1] * bank.count * flat.element_size()  # bytes of the responses to one image
             at_once = max(1, torch.get_num_threads() * WORKING_BYTES // one)
             for at in range(0, len(x), at_once):
                 some = slice(at, at + at_once)
-                self._pool(flat[some], deviations[some], bank, cells, part[some])
-            start = stop
-        if self.colours is not None:
-            with torch.autocast(x.device.type, enabled=False):
-                out[:, start:] = self.colours.averages(x, self.grid)
-        return out.add_(ROOT_FLOOR).sqrt_() if self.root else out
-
-    def _pool(self, flat: Tensor, deviations: Tensor, bank: FilterBank, cells: Tensor, out: Tensor) -> None:
-        count, places = deviations.shape
-        patches = _patches(flat, bank.side, self.stride).reshape(count * places, -1)
-        limit = (self.threshold * deviations)[:, :, None].to(flat.dtype)
-        weights = (cells / deviations[:, None]).to(flat.dtype)  # [images, cells, places]
-        y = (patches @ bank.rounded(flat.dtype)).view(count, places, bank.count)
-        if flat.dtype == torch.bfloat16:  # a difference of averages would lose the few digits there are
-            larger = torch.sub(y, limit).relu_()
-            out[:, 0] = torch.bmm(weights, larger)
-            out[:, 1] = torch.bmm(weights, torch.add(y, limit, out=larger).neg_().relu_())
-            return
-        larger = torch.maximum(y, limit)
-        out[:, 0] = torch.bmm(weights, larger).sub_(self.threshold)
-        smaller = torch.minimum(y, limit.neg_(), out=larger)
-        out[:, 1] = torch.bmm(weights, smaller).neg_().sub_(self.threshold)
-        out.clamp_min_(0.0)  # averages of zeros are zero but for rounding
+                pool(flat[some], local[some], bank, cells, out[some], threshold=self.threshold, stride=self.stride)
+            parts.append(out)
+        with torch.autocast(x.device.type, enabled=False):
+            return parts + self.colour_averages(x)
 
     def shrunk(self, x: Tensor) -> Tensor:
         """Images as the filters see them: large ones averaged down."""
         return F.avg_pool2d(x, self.shrink) if self.shrink > 1 else x
+
+    def _windows(self, places: tuple[int, int]) -> Tensor:
+        """Windows of the features, and behind them the fine cells of the second layer where there is one."""
+        made = windows(places, self.grid, self.spread)
+        return made if self.second is None else torch.cat([made, windows(places, FINE, FINE_SPREAD)])
 
     def _banks(self) -> Iterator[FilterBank]:
         for bank in self.banks:
@@ -225,24 +258,20 @@ class ImageEncoder(nn.Module):
             yield bank
 
     def parts(self) -> Iterator[tuple[FilterBank, Tensor]]:
-        """Every filter bank with the places that each cell averages, `[cells, places]`."""
+        """Every filter bank with the weights of places in each window, `[windows, places]`."""
         for at, bank in enumerate(self._banks()):
             yield bank, self.get_buffer(f"cells{at}")
 
     @torch.no_grad()
     def _measure(self, pictures: Images) -> None:
         """Mean and deviation of the features of pictures: one pair per filter and sign for all cells alike."""
-        some = standardized(pictures)[:PICTURES_MEASURED]
-        height, width = self.size
-        rows, columns = (np.arange(size) % have for size, have in zip(self.size, some.shape[2:], strict=True))
-        crops = torch.from_numpy(np.ascontiguousarray(some[:, :, rows[:, None], columns]).astype(np.float32))
-        enlarged = crops.repeat_interleave(self.shrink, 2).repeat_interleave(self.shrink, 3)
-        fitted = F.pad(
-            enlarged, (0, self.input_shape[2] - width * self.shrink, 0, self.input_shape[1] - height * self.shrink)
-        )
-        measured = self._averages(fitted.to(self.centre.dtype))
-        start, cells = 0, self.grid * self.grid
-        for count in self.counts:
+        fitted = fitted_pictures(standardized(pictures)[:PICTURES_MEASURED], self.input_shape, self.shrink)
+        parts = self._averages(fitted.to(self.centre.dtype))
+        if self.second is not None:
+            self.second.measure(self._fine(parts))
+        measured = self._joined(parts)
+        start = 0
+        for cells, count in self.blocks:
             stop = start + 2 * cells * count
             part = measured[:, start:stop].reshape(-1, 2, cells, count)
             mean = part.mean(dim=(0, 2)).expand(cells, 2, count).transpose(0, 1)
@@ -255,44 +284,11 @@ class ImageEncoder(nn.Module):
         return f"{' x '.join(map(str, self.input_shape))} -> {self.features:,} features, grid {self.grid} x {self.grid}"
 
 
-def _checked_shape(shape: Sequence[int]) -> tuple[int, int, int]:
-    if len(shape) != 3 or min(shape) < 1:
-        raise ConfigError(f"images have the shape (channels, height, width), got {tuple(shape)}")
-    channels, height, width = shape
-    return int(channels), int(height), int(width)
-
-
-def _patches(flat: Tensor, side: int, stride: int) -> Tensor:
-    """All patches `[images, down, across, side, side * channels]` as a view of images with channels innermost."""
-    count, height, width, channels = flat.shape
-    down, across = (height - side) // stride + 1, (width - side) // stride + 1
-    row = width * channels
-    return flat.as_strided(
-        (count, down, across, side, side * channels),
-        (height * row, stride * row, stride * channels, row, 1),
-        flat.storage_offset(),
-    )
-
-
-def _deviations(x: Tensor, side: int, stride: int) -> Tensor:
-    """`sqrt(var + CONTRAST)` of every patch over its pixels and channels, `[images, places]`."""
-    mean = F.avg_pool2d(x.mean(dim=1, keepdim=True), side, stride)
-    square = F.avg_pool2d(x.square().mean(dim=1, keepdim=True), side, stride)
-    return (square - mean.square()).clamp_min(0.0).add(CONTRAST).sqrt().flatten(1)
-
-
-def _cells(places: tuple[int, int], grid: int) -> Tensor:
-    """`[cells, places]`: which places each cell averages, as torch's adaptive pooling divides them."""
-    down, across = (
-        F.adaptive_avg_pool2d(torch.eye(size).view(size, 1, 1, size), (1, grid))[:, 0, 0].T for size in places
-    )  # each [grid, size]
-    return torch.einsum("ai,bj->abij", down, across).reshape(grid * grid, -1).contiguous()
-
-
 def encoder_fingerprint(encoder: ImageEncoder) -> str:
     """SHA-256 of what determines the features: the settings, and the integers or stored filters behind them."""
     settings = [encoder.input_shape, encoder.grid, encoder.threshold, encoder.stride, encoder.root]
-    kinds = ImageEncoder | FilterBank | ColourBank
+    settings += [{"spread": encoder.spread}] if encoder.spread else []  # encoders without keep their fingerprints
+    kinds = ImageEncoder | FilterBank | ColourBank | SecondLayer
     parts = [module.fingerprint for module in encoder.modules() if isinstance(module, kinds)]
     sides = [(bank.side, bank.count) for bank in encoder.banks if isinstance(bank, FilterBank)]
     return hashlib.sha256(json.dumps([settings, sides, parts]).encode()).hexdigest()

@@ -14,10 +14,13 @@ from crwn.layers import ModulatedLinear
 from crwn.layers.weights.filters import Images
 from crwn.models.encoded import DecoderHead, EncodedNetwork, repeated
 from crwn.models.image_encoder import ImageEncoder, encoder_fingerprint
+from crwn.models.second_layer import GRID
 
 SIZES = {"5k": 5_000, "10k": 10_000, "20k": 20_000, "30k": 30_000}  # by the number of learned parameters, at most
 BEST_GAINS = {"5k": 1, "10k": 4, "20k": 4, "30k": 4}  # of the preset "best", for at least five classes
-BEST_COLOURS = {"5k": 32, "10k": 16, "20k": 32, "30k": 48}
+BEST_COLOURS = {"5k": 32, "10k": 16, "20k": 32, "30k": 24}
+BEST_SPREAD = {"10k": 0.7, "20k": 0.7, "30k": 0.7}
+BEST_SECOND = {"30k": 576}
 STEP = 16  # filters are a multiple of it, as vectors of the processor are
 
 
@@ -32,7 +35,7 @@ class ImageFlyNet(EncodedNetwork):
         classes: outputs.
         seed: determines filters, frozen decoder weights and the context every task starts from.
         size: "5k", "10k", "20k" or "30k", the most parameters that a task learns; `filters` instead gives their number.
-        sides, grid, threshold, stride, colours, root: as for `ImageEncoder`.
+        sides, grid, threshold, stride, colours, root, spread, second: as for `ImageEncoder`.
         gains: how many numbers a task learns for every feature: the decoder sees each feature so many times, every time
             with frozen weights of its own. With one less than it has classes, a task can learn any linear classifier.
         mirror: a task learns every training image and its mirror image.
@@ -66,6 +69,8 @@ class ImageFlyNet(EncodedNetwork):
         stride: int = 1,
         colours: int = 0,
         root: bool = True,
+        spread: float = 0.0,
+        second: int = 0,
         gains: int = 1,
         mirror: bool = True,
         shift: int = 0,
@@ -91,9 +96,11 @@ class ImageFlyNet(EncodedNetwork):
             "stride": index(stride),
             "root": bool(root),
         }
+        # Only where they are used: folders of models without them keep their fingerprints.
         if colours:
             encoding["colours"] = index(colours)
-        # Only where they are used: folders of models without them keep their fingerprints.
+        encoding |= {"spread": float(spread)} if spread else {}
+        encoding |= {"second": index(second)} if second else {}
         added: dict[str, Any] = {"gains": self.gains} if gains > 1 else {}
         added |= {"symmetric": True} if symmetric else {}
         self.config = {
@@ -197,6 +204,8 @@ class ImageStructure(TypedDict, total=False):
     filters: int
     sides: tuple[int, ...]
     colours: int
+    spread: float
+    second: int
     gains: int
     symmetric: bool
 
@@ -204,21 +213,34 @@ class ImageStructure(TypedDict, total=False):
 def best_image_structure(size: str, classes: int) -> ImageStructure:
     """The structure of the preset "best" for a size: from 10k on, as many gains as make a decoder any linear one.
 
+    >>> best_image_structure("20k", classes=5)
+    {'filters': 240, 'sides': (3, 4, 8), 'colours': 32, 'gains': 4, 'symmetric': True, 'spread': 0.7}
     >>> best_image_structure("30k", classes=5)
-    {'filters': 368, 'sides': (3, 4, 8), 'colours': 48, 'gains': 4, 'symmetric': True}
+    {'filters': 136, 'sides': (3, 4, 8), 'colours': 24, 'gains': 4, 'symmetric': True, 'spread': 0.7, 'second': 576}
     """
     gains = max(1, min(BEST_GAINS.get(size, 1), classes - 1))
-    colours = BEST_COLOURS.get(size, 0)
-    filters = filters_for(size, gains=gains) - colours
-    return {"filters": filters, "sides": (3, 4, 8), "colours": colours, "gains": gains, "symmetric": True}
+    colours, second = BEST_COLOURS.get(size, 0), BEST_SECOND.get(size, 0)
+    best: ImageStructure = {
+        "filters": filters_for(size, gains=gains, others=2 * GRID * GRID * second) - colours,
+        "sides": (3, 4, 8),
+        "colours": colours,
+        "gains": gains,
+        "symmetric": True,
+    }
+    best |= {"spread": BEST_SPREAD[size]} if size in BEST_SPREAD else {}
+    best |= {"second": second} if second else {}
+    return best
 
 
-def filters_for(size: str, *, grid: int = 3, gains: int = 1) -> int:
+def filters_for(size: str, *, grid: int = 3, gains: int = 1, others: int = 0) -> int:
     """The number of filters with which a task learns at most as many parameters as the size names.
+
+    Args:
+        others: features that are no filters'.
 
     >>> filters_for("5k"), filters_for("30k"), filters_for("20k", gains=4)
     (272, 1664, 272)
     """
     if size not in SIZES:
         raise ConfigError(f'flynet has no size "{size}" for images: choose one of {", ".join(SIZES)}')
-    return (SIZES[size] - 1) // (2 * grid * grid * gains) // STEP * STEP
+    return ((SIZES[size] - 1) // gains - others) // (2 * grid * grid) // STEP * STEP
