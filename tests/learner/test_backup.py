@@ -23,6 +23,7 @@ from crwn.insight.collection import from_learner
 from crwn.learner import folder as model_folder
 from crwn.learner.backup import back_up, restore
 from crwn.serve.atlas import AtlasMaker
+from disks import fill, small_disk
 
 X = np.random.default_rng(0).normal(size=(20, 4)).astype("float32")
 
@@ -51,6 +52,34 @@ def test_a_folder_in_use_is_backed_up_and_restored(folder: Path, tmp_path: Path)
         assert learner.bank.verify() == []
         np.testing.assert_array_equal(learner.predict_proba(X, task="second"), expected)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["a.crwn", "b.backup", "log"]
+
+
+def test_on_a_full_disk_nothing_is_called_damaged(folder: Path, tmp_path: Path) -> None:
+    """Neither a put, nor opening, nor a backup advises to restore a bank that is healthy, and nothing is lost."""
+    with small_disk(tmp_path / "disk", 1_000_000) as disk:
+        shutil.copytree(folder, disk / "a.crwn")
+        learner, stored = Learner.load(disk / "a.crwn"), ["first"]
+        one = learner.context("first")
+        with pytest.raises(BankError, match="the disk is full: free space"):
+            _put_until_it_fails(learner, one, stored)
+        assert learner.predict(X, task="first").shape == (20,)
+        with contextlib.suppress(BankError):  # the log cannot be copied into the file, and stays beside it
+            learner.close()
+        rest = fill(disk)
+        with pytest.raises(CRWNError, match=r"disk is full|No space left") as refused:
+            back_up(disk / "a.crwn", disk / "b.backup")
+        assert "restore" not in str(refused.value)
+        rest.unlink()
+        with contextlib.suppress(BankError), Learner.load(disk / "a.crwn") as learner:
+            assert learner.tasks == sorted(stored)
+            assert learner.bank.verify() == []
+
+
+def _put_until_it_fails(learner: Learner, one: Context, stored: list[str]) -> None:
+    while len(stored) < 1000:
+        name = f"more {len(stored)}"
+        learner.add(Context(name, one.tensors, one.classes, one.model, info={}))
+        stored.append(name)
 
 
 def test_an_open_learner_notices_a_restored_folder(folder: Path, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 
 from crwn._utils import atomic_file, counted, sync_folder
 from crwn.contexts.bank import open_bank
+from crwn.contexts.bank.failures import as_bank_error
 from crwn.errors import BankError, ModelError
 from crwn.learner.folder import BANK, DESCRIPTION, find_folder, read_description
 
@@ -98,7 +99,7 @@ def _copy_bank(path: Path, target: Path) -> None:
         ):
             source.backup(copy)
     except sqlite3.Error as error:
-        raise BankError(f"cannot read bank {path}: {error}: restore it from a backup with `crwn restore`") from None
+        raise as_bank_error("back up", str(path), error) from None
 
 
 def _files(folder: Path) -> list[Path]:

@@ -21,7 +21,8 @@ _HINTS = (
     ("busy", "another process has been writing for too long: end it or try again"),
     ("lock timeout", "another process has been writing for too long: end it or try again"),
     ("unable to open", "it cannot be opened: check that the folder is there and may be read and written"),
-    ("disk i/o error", "the disk gave an error: check it, or restore the bank from a backup with `crwn restore`"),
+    # SQLite's index of the log is mapped into memory: a full disk is seen as an error of the disk there.
+    ("disk i/o error", "the disk is full, or gave an error: free space, or check it"),
     ("password", "the server refused the user or password: check the address"),
     ("does not exist", "the server does not have it: check the address"),
     ("no such", "it is damaged or of another program: restore it from a backup with `crwn restore`"),
