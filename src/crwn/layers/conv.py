@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from crwn.errors import ConfigError, DataError
 from crwn.layers import weights as frozen_weights
 from crwn.layers.modulated import Mergeable, Modulated
+from crwn.layers.row_norm import batch_norm_by_rows, by_rows_pays
 
 Size = int | tuple[int, int]
 
@@ -130,6 +131,8 @@ class TaskBatchNorm2d(Mergeable):
         self.bias = nn.Parameter(torch.zeros(channels)) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
+        if self.training and self.weight is None and by_rows_pays(x):
+            return batch_norm_by_rows(x, self.running_mean, self.running_var, self.momentum, self.eps)
         return F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
         )
