@@ -3,6 +3,9 @@
 import json
 import os
 import resource
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,6 +109,40 @@ def test_a_killed_computation_leaves_no_entry(cache: Path) -> None:
         cached_features("a", SHAPE, killed)
     assert list((cache / "features").iterdir()) == []
     assert torch.equal(cached_features("a", SHAPE, source), source.x)
+
+
+KILLED = """
+import sys, time, torch
+from crwn.data import feature_cache
+
+feature_cache.SMALL = 0
+x = torch.randn(40, 50, generator=torch.Generator().manual_seed(0))
+
+def compute():
+    yield x[:16]
+    print("half", flush=True)
+    time.sleep(600)
+
+feature_cache.cached_features("a", (40, 50), compute)
+"""
+
+
+def test_a_process_that_is_killed_leaves_no_entry_and_another_computes_the_same(cache: Path) -> None:
+    process = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.readline() == "half\n"
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    (left,) = (cache / "features").iterdir()  # what was written until then, under no entry's name
+    assert left.suffix == ".part"
+    source = Source()
+    assert torch.equal(cached_features("a", SHAPE, source), source.x)
+    assert source.calls == 1
+    day = feature_cache.ABANDONED_AFTER + 1
+    os.utime(left, (left.stat().st_mtime - day,) * 2)
+    cached_features("b", SHAPE, source)
+    assert not left.exists()
 
 
 def test_the_entries_used_longest_ago_are_removed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
