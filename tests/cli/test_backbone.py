@@ -33,8 +33,12 @@ def test_photos_are_learned_and_predicted(crwn: Crwn, tmp_path: Path) -> None:
     record = json.loads((model / "model.json").read_text())
     assert record["config"]["backbone"] == "efficientnet-lite0"
     assert record["config"]["size"] == 32
+    assert record["config"]["gains"] == 1
     assert not (model / "weights.safetensors").exists()
-    crwn("learn", model, "again", data, "--backbone", "efficientnet-lite0")
+    wide = tmp_path / "wide.crwn"
+    crwn("learn", wide, "colours", data, "--backbone", "efficientnet-lite0", "--image-size", "32", "--classes", "4")
+    assert json.loads((wide / "model.json").read_text())["config"]["gains"] == 3
+    assert ", 2 classes, closed form in " in crwn("learn", model, "again", data, "--backbone", "efficientnet-lite0")
     new = photos(tmp_path / "new", seed=5, count=3)
     found = crwn("predict", model, new, "--task", "colours", "--json")
     assert found["accuracy"] == 100.0
@@ -78,6 +82,7 @@ def test_what_is_refused(crwn: Crwn, tmp_path: Path, monkeypatch: pytest.MonkeyP
     data, model = photos(tmp_path / "data", count=3), tmp_path / "m.crwn"
     learn = ("learn", model, "colours", data)
     assert 'unknown backbone "resnet"' in crwn(*learn, "--backbone", "resnet", fails=True)
+    assert "--backbone wordllama is for texts" in crwn(*learn, "--backbone", "wordllama", fails=True)
     assert "--model is for networks without a backbone" in crwn(
         *learn, "--backbone", "efficientnet-lite0", "--model", "flynet", fails=True
     )

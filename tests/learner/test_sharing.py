@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.datasets import load_digits
+from torch import nn
 
 import crwn
 from crwn.errors import ConfigError, DataError, TaskError
@@ -116,3 +118,41 @@ def test_a_damaged_head_is_refused(tmp_path: Path) -> None:
         pytest.raises(crwn.CRWNError, match="shared head is damaged"),
     ):
         learner.classify(digits()[0])
+
+
+def photos(kinds: tuple[int, ...], *, seed: int, count: int = 40) -> tuple[Any, Any]:
+    """Photos of noise with a bright stripe of rows, whose place is their class; uint8 `[count, 3, 16, 16]`."""
+    random = np.random.default_rng(seed)
+    y = random.choice(kinds, count)
+    x = random.integers(0, 120, (count, 3, 16, 16))
+    for row, kind in enumerate(y):
+        x[row, kind % 3, 2 * (kind // 3) : 2 * (kind // 3) + 2] += 130
+    return x.astype("uint8"), y
+
+
+def test_the_head_infers_the_task_of_photos_which_have_no_density() -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Conv2d(3, 32, 2, stride=2), nn.ReLU(), nn.Flatten())
+    learner = crwn.Learner(crwn.BackboneNet(crwn.ImageBackbone(module, size=16), 3, seed=0, gains=2, mirror=False))
+    tasks = {f"t{at}": (3 * at, 3 * at + 1, 3 * at + 2) for at in range(4)}
+    for at, (name, kinds) in enumerate(tasks.items()):
+        learner.learn(name, *photos(kinds, seed=at, count=120), method="exact", progress=False)
+    new = {name: photos(kinds, seed=100 + at) for at, (name, kinds) in enumerate(tasks.items())}
+    with pytest.raises(TaskError, match=r"share the rows of all of them \(crwn share\)"):
+        learner.infer_rows(new["t0"][0])
+    for at, (name, kinds) in enumerate(list(tasks.items())):
+        if at == 3:
+            with pytest.raises(TaskError, match="share the rows"):  # three of four tasks are in the head
+                learner.infer_rows(new["t0"][0])
+        learner.share(name, *photos(kinds, seed=at, count=120))
+    for name, (x, y) in new.items():
+        found = learner.infer_rows(x)
+        assert np.mean([one.task == name for one in found]) > 0.9
+        assert all(one.probability is not None and 0 < one.probability <= 1 for one in found)
+        assert np.mean(learner.predict(x, infer_task="rows") == y) > 0.85
+        ranking = learner.infer_task(x[:4])
+        assert [ranking[0].task, len(ranking)] == [name, 4]
+        assert ranking[0].probability == max(one.probability or 0 for one in ranking)
+        assert ranking.none_of_these is not None
+    learner.forget("t3")
+    assert {one.task for one in learner.infer_rows(new["t3"][0])} <= {"t0", "t1", "t2"}

@@ -1,12 +1,10 @@
-"""PEFT's adapters on the last layer of the same backbone: learned task by task, and mixed in one batch."""
+"""PEFT's adapters on the last layer of the same backbone, learned task by task."""
 
 from __future__ import annotations
 
-import copy
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import torch
@@ -45,7 +43,8 @@ class Split(nn.Module):
         self.tail = tail
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.tail(as_maps(self.front(x)))
+        """Logits of images `[n, 3, height, width]`, or of feature maps `[n, pixels, channels]`."""
+        out: Tensor = self.tail(as_maps(self.front(x)) if x.ndim == 4 else x)
         return out
 
 
@@ -102,42 +101,3 @@ def peft_way(kind: str, convolution: nn.Module, *, seed: int, epochs: int) -> Ca
         return logits, sum(one.numel() for one in model.parameters() if one.requires_grad)
 
     return learn
-
-
-def mixed_sides(
-    module: nn.Module, x: Tensor, classes: int, *, adapters: int, front_too: bool
-) -> dict[str, Callable[[], Tensor]]:
-    """A batch of as many tasks as adapters: LoRA by adapter_names, IA3 and VeRA, which cannot, switched per row.
-
-    Args:
-        x: images, or feature maps without `front_too`.
-    """
-    from peft import get_peft_model
-
-    tail = Tail(last_convolution(module), classes)
-    base = Split(module, tail) if front_too else tail
-    names = [f"task{i}" for i in range(adapters)]
-    whole = [names[i % adapters] for i in range(len(x))]
-    made: dict[str, Callable[[], Tensor]] = {}
-    for kind in KINDS:
-        config = config_of(kind, "tail." if front_too else "")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            model: Any = get_peft_model(copy.deepcopy(base), config, adapter_name=names[0])
-            for name in names[1:]:
-                model.add_adapter(name, config)
-        made[kind] = partial(_mixed if kind == "lora" else _switched, model.eval(), x, whole)
-    return made
-
-
-def _mixed(model: Any, x: Tensor, names: Sequence[str]) -> Tensor:
-    out: Tensor = model(x, adapter_names=list(names))
-    return out
-
-
-def _switched(model: Any, x: Tensor, names: Sequence[str]) -> Tensor:
-    out = []
-    for at, name in enumerate(names):
-        model.set_adapter(name)
-        out.append(model(x[at : at + 1]))
-    return torch.cat(out)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import partial
 from statistics import mean
 
 import torch
 from torch import Tensor, nn
 
 from crwn.bench import adapter_peers as peers
+from crwn.bench.adapter_speeds import Batches, speeds
 from crwn.bench.adapter_ways import (
     EPOCHS,
     Features,
@@ -24,8 +24,7 @@ from crwn.bench.adapter_ways import (
     ridge_way,
 )
 from crwn.bench.convolution import random_images
-from crwn.bench.measure import Figure, Message, Side, alternately, middle, ratio
-from crwn.bench.mixed import chosen_tasks, make_stack, mixed
+from crwn.bench.measure import Figure, Message
 from crwn.data.dataset import Rows
 from crwn.data.standardize import Standardize
 from crwn.models import BackboneNet, ImageBackbone, load_backbone
@@ -40,13 +39,11 @@ class Sizes:
     tasks: int
     peer_tasks: int  # that PEFT's adapters learn, whose gradients pass through a layer of the backbone
     epochs: int
-    rows: int  # of a mixed batch
-    resident: Sequence[int]
-    rounds: int
+    batches: Batches
 
 
-FULL = Sizes(10, 3, EPOCHS, 256, (10, 1_000, 10_000), 3)
-QUICK = Sizes(2, 2, 1, 6, (3, 10), 2)
+FULL = Sizes(10, 3, EPOCHS, Batches(256, (10, 1_000, 10_000), 3))
+QUICK = Sizes(2, 2, 1, Batches(6, (3, 10), 2))
 GAINS = (1, 4)
 
 
@@ -56,9 +53,9 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
     backbone = _small_backbone() if quick else load_backbone("efficientnet-lite0")
     scenario = split(random_images(16, 40, seed=seed), 2, seed=seed) if quick else make_scenario("split-cifar100")
     # Speeds first: they need the machine for themselves, accuracies do not.
-    speeds = list(_speeds(sizes, backbone, seed=seed, progress=progress, note=note))
+    found = list(speeds(sizes.batches, backbone, gains=max(GAINS), seed=seed, progress=progress, note=note))
     tasks = scenario[: sizes.tasks]
-    return [*_accuracies(sizes, backbone, tasks, seed=seed, progress=progress, note=note), *speeds]
+    return [*_accuracies(sizes, backbone, tasks, seed=seed, progress=progress, note=note), *found]
 
 
 def _accuracies(
@@ -130,62 +127,6 @@ def _maps(backbone: ImageBackbone, scenario: Scenario) -> Iterable[Features]:
 
 def _labels(task: Task, test: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
     return task.train.labels(slice(None)), test, task.test.labels(slice(None)), len(task.classes)
-
-
-def _speeds(sizes: Sizes, backbone: ImageBackbone, *, seed: int, progress: Message, note: Message) -> Iterable[Figure]:
-    model = BackboneNet(backbone, 5, seed=seed, gains=max(GAINS), mirror=False)
-    dice = torch.Generator().manual_seed(seed)
-    x = torch.randn(sizes.rows, 3, backbone.size, backbone.size, generator=dice)
-    most = max(sizes.resident)
-    progress(f"adapters: making {most:,} contexts")
-    stack = make_stack(model, most, seed=seed)
-    linear = nn.Linear(backbone.features, 5)
-    sides: dict[str, Side] = {"plain": _timed(lambda: linear(backbone(x)))}
-    for count in sizes.resident:
-        names = chosen_tasks(stack, count, sizes.rows, seed=seed)
-        sides[f"mixed {count}"] = _timed(partial(mixed, model, stack, names, x))
-    with torch.no_grad():
-        features, maps = backbone(x), peers.as_maps(peers.front(backbone.module)(x))
-    names = chosen_tasks(stack, most, sizes.rows, seed=seed)
-    sides["head"] = _timed(partial(mixed, model.head, stack, names, features))
-    known = peers.has_peft(note)
-    if known:
-        progress(f"adapters: making {sizes.rows} adapters of PEFT's for every row of a batch")
-        few = {"classes": 5, "adapters": sizes.rows}
-        for name, side in peers.mixed_sides(backbone.module, x, front_too=True, **few).items():
-            sides[f"peft {name}"] = _timed(side)
-        for name, side in peers.mixed_sides(backbone.module, maps, front_too=False, **few).items():
-            sides[f"peft head {name}"] = _timed(side)
-    progress(f"adapters: measuring {', '.join(sides)}")
-    with torch.no_grad():
-        taken = alternately(sides, sizes.rounds)
-    return list(_ratios(sizes, taken, known=known))
-
-
-def _ratios(sizes: Sizes, taken: dict[str, list[float]], *, known: bool) -> Iterable[Figure]:
-    most = max(sizes.resident)
-    speed = {name: sizes.rows / middle(seconds) for name, seconds in taken.items()}
-    for count in sizes.resident:
-        facts = {"rows": sizes.rows, "resident": count, "rows_a_second": speed[f"mixed {count}"]}
-        what = f"rows a second, every row with its own of {count:,} resident tasks, over the plain backbone"
-        some = taken[f"mixed {count}"]
-        yield ratio(f"adapters.mixed_vs_plain_{count}", what, slower=taken["plain"], faster=some, facts=facts)
-    for kind in peers.KINDS if known else ():
-        how = "mixed by adapter_names" if kind == "lora" else "switched for every row"
-        for part, ours, theirs in (
-            ("mixed", f"mixed {most}", f"peft {kind}"), ("head", "head", f"peft head {kind}")
-        ):  # fmt: skip
-            where = "the whole network" if part == "mixed" else "what follows the features or maps alone"
-            facts = {"rows_a_second": speed[ours], "rows_a_second_theirs": speed[theirs], "adapters": sizes.rows}
-            what = f"rows a second of {where} with {most:,} resident tasks over PEFT's {kind}, {how}"
-            yield ratio(f"adapters.{part}_vs_{kind}", what, slower=taken[theirs], faster=taken[ours], facts=facts)
-
-
-def _timed(side: Callable[[], Tensor]) -> Side:
-    def run() -> None:
-        side()
-
-    return run
 
 
 def _small_backbone() -> ImageBackbone:

@@ -43,7 +43,10 @@ def image_backbone(name: str, wanted: Mapping[str, Any], image_size: str | None)
         MissingExtraError: its packages are not installed.
     """
     from crwn.models import load_backbone
+    from crwn.models.backbones.text import NAME
 
+    if name == NAME:
+        raise ConfigError(f"--backbone {NAME} is for texts: leave it out, and name their column with --text")
     for option in NOT_WITH_IT:
         if option in wanted:
             raise ConfigError(f"--{option} is for networks without a backbone: leave it out with --backbone {name}")
@@ -72,7 +75,8 @@ def backbone_network(
             f"--backbone {backbone.name} takes images, the data has rows of shape {shape}: leave it out, or give images"
         )
     # As many gains as a linear classifier of these classes needs; more than four hardly help, and cost time to learn.
-    head: dict[str, Any] = {"units": wanted["hidden"]} if "hidden" in wanted else {"gains": min(4, max(1, found - 1))}
+    gains = min(4, max(1, wanted.get("classes", found) - 1))
+    head: dict[str, Any] = {"units": wanted["hidden"]} if "hidden" in wanted else {"gains": gains}
     classes, depth = wanted.get("classes", max(10, found)), wanted.get("depth", "head")
     shape = shape if len(shape) == 3 else (1, *shape)
     settings: dict[str, Any] = {"seed": wanted.get("seed", 0), "size": backbone.size, "input_shape": shape, **head}

@@ -120,10 +120,11 @@ def learned_text(facts: Mapping[str, Any], context: Context) -> str:
     outputs = f"{count} {'labels' if facts['kind'] == 'multilabel' else 'classes'}"
     if facts["kind"] == "regression":
         outputs = f"predicts {counted(count, 'number')} per row"
+    how = "closed form" if facts["exact"] is not None and not facts["batches"] else f"{facts['batches']:,} batches"
     again = "" if held is None or context.info.rows != facts["rows"] else ", then learned from all rows"
     return (
         f'learned "{context.name}": {counted(facts["rows"], "row")}, {outputs}, '
-        f"{facts['batches']:,} batches in {facts['seconds']:.1f} s\n"
+        f"{how} in {facts['seconds']:.1f} s\n"
         f"{what}{verdict(context.info, len(context.classes)).figures} on {where}{again}\n"
         f"saved {context.params:,} parameters ({facts['bytes']:,} bytes) in {facts['model']}, "
         f"which has {counted(facts['tasks'], 'task')} now"

@@ -157,7 +157,7 @@ def ranked(found: Evidence, by_outputs: Sequence[TaskScore]) -> list[TaskScore]:
     return [
         TaskScore(
             found.names[at],
-            ranking_score(_cost(float(shares[at])), strange=best.strange, likely=float(shares[at]) > LIKELY),
+            ranking_score(cost_of_share(float(shares[at])), strange=best.strange, likely=float(shares[at]) > LIKELY),
             float(fits[at]),
             float(certainty[at]),
             float(shares[at]),
@@ -182,10 +182,11 @@ def ranked_rows(found: Evidence, entropies: Tensor | None = None) -> list[TaskSc
     scores = []
     for row, at in enumerate(best.tolist()):
         one = TaskScore(found.names[at], 0.0, float(fits[row]), float(certainty[row, at]), float(share[row]))
-        cost = _cost(float(share[row]))
+        cost = cost_of_share(float(share[row]))
         scores.append(one._replace(score=ranking_score(cost, strange=one.strange)))
     return scores
 
 
-def _cost(share: float) -> float:
+def cost_of_share(share: float) -> float:
+    """The cost that `ranking_score` takes, of a task with this probability."""
     return max(0.01, -math.log(max(share, 1e-300)))

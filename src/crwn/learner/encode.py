@@ -74,6 +74,11 @@ def encode_to_learn(
     if isinstance(y, str):
         x, y = replace(x, label=y), None
     encoding = (None if known is None else encoding_of(known)) or learn_encoding(x, most=width)
+    if shape is not None and len(shape) > 1 and encoding.width != width:
+        raise DataError(
+            f"{x.source} makes {encoding.width:,} inputs of its columns, and this model takes images of shape "
+            f"{tuple(shape)}: learn tables in a model of their own"
+        )
     labels = labels_of(x, encoding.label, several=kind == "multilabel") if y is None else y
     facts: dict[str, Any] = {"columns": list(encoding.names)}
     if not encoding.plain or encoding.label != "label" or encoding.ignored:

@@ -92,7 +92,9 @@ class Learner(PrivateLearning, Inferring, Extending, Sharing, Closing):
         self._streams, self._committed, self._observing = {}, {}, threading.Lock()
         self._forgotten, self._busy = set[str](), ForkSafeLock(Protects.MODEL)
         shared = self.resident, self.device, self._busy
-        self._predictor = Predictor(in_precision(self.model, precision), *shared, SketchIndex(self.bank), precision)
+        sketches = SketchIndex(self.bank)
+        network = in_precision(self.model, precision)
+        self._predictor = Predictor(network, *shared, sketches, precision, self._head_scores)
         self._trainer = Trainer(self.model, *shared, seed)
 
     @property

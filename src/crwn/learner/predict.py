@@ -25,6 +25,7 @@ from crwn.learner.checks import warn_of_scale
 from crwn.learner.density_ranking import FALSE_ALARMS, Evidence, ranked_rows
 from crwn.learner.encode import Encodable, encode_for_tasks, rank_encodable
 from crwn.learner.entropy import row_entropies
+from crwn.learner.head_ranking import HeadScores, ranked_by_head, ranked_rows_by_head
 from crwn.learner.ranking import TaskScore
 from crwn.learner.sketch_index import SketchIndex
 from crwn.learner.task_inference import (
@@ -69,6 +70,7 @@ class Predictor:
 
     `functional_call` swaps tensors inside the module for a moment, so there is one prediction at a time. `precision`
     is that of products and activations; the frozen weights of the model are in it already (`convert_frozen`).
+    `head_scores` are those of the head over the classes of all tasks, where tasks were shared.
     """
 
     model: nn.Module
@@ -77,6 +79,7 @@ class Predictor:
     busy: ForkSafeLock
     sketches: SketchIndex
     precision: Precision = "float32"
+    head_scores: HeadScores = lambda rows, names: None
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -154,19 +157,33 @@ class Predictor:
                 return rank_encodable(rows, infos, self.shape, rank)
             rows = rows_of(np.zeros((len(rows), 1)), shape=None)  # there are no tasks, which is refused below
         check_question(rows, method, keep, false_alarms)
-        if names is None and method == "auto" and len(bank) > FEW:
-            many = bank.names() if len(bank) <= MANY else self.sketches.likely(rows, MANY)
-            found = infer_by_density(
-                self.model, self.resident, many, rows, keep=keep, false_alarms=false_alarms, busy=self.busy
-            )
+        if method == "auto" and (among := self._among(rows, names)):
+            settings = {"keep": keep, "false_alarms": false_alarms}
+            found = infer_by_density(self.model, self.resident, among, rows, **settings, busy=self.busy)  # type: ignore[arg-type]
+            found = self._by_head(rows, among, keep) if found is None else found
             if found is not None:
                 return found
         if names is None and method in ("auto", "sketch") and len(bank) > FEW:
             likely = self.sketches.likely(rows, keep)
             return rank_tasks(self.model, self.resident, likely, rows, busy=self.busy)
         names = bank.names() if names is None else names
-        asked = {"method": method, "keep": keep, "false_alarms": false_alarms}
-        return infer_task(self.model, self.resident, names, rows, **asked, busy=self.busy)  # type: ignore[arg-type]
+        return infer_task(self.model, self.resident, names, rows, method=method, keep=keep, busy=self.busy)
+
+    def _among(self, rows: Rows, names: Sequence[str] | None) -> list[str]:
+        """The tasks whose densities are compared: those given, or all of them where they are not too many."""
+        if names is not None:
+            return list(names)
+        bank = self.resident.bank
+        return bank.names() if len(bank) <= MANY else self.sketches.likely(rows, MANY)
+
+    def _by_head(self, rows: Rows, names: Sequence[str], keep: int) -> list[TaskScore] | None:
+        """The tasks ranked by the shared head, with the outputs of the likeliest; None where it does not have all."""
+        scores = self.head_scores(rows, names)
+        if scores is None:
+            return None
+        best = scores.sum(dim=0).topk(min(keep, len(names))).indices.tolist()
+        by_outputs = rank_tasks(self.model, self.resident, [names[at] for at in best], rows, busy=self.busy)
+        return ranked_by_head(names, scores, by_outputs)
 
     def infer_rows(
         self, rows: Rows | Encodable, names: Sequence[str] | None, *, false_alarms: float = FALSE_ALARMS
@@ -184,10 +201,13 @@ class Predictor:
             few = "no tasks yet" if not names else f"more than {MANY:,} tasks"
             raise TaskError(f"the task of each row is inferred among 1 to {MANY:,} tasks, there are {few}: give tasks=")
         found = density_evidence(self.resident, names, rows, false_alarms)
+        if found is None and (scores := self.head_scores(rows, names)) is not None:
+            return ranked_rows_by_head(names, scores)
         if found is None:
             raise TaskError(
-                "the task of each row is inferred from densities, and some of these tasks have none (learned by an "
-                f"earlier version, from fewer than {FEWEST_ROWS} rows, or no classification): infer it for groups"
+                "the task of each row is inferred from densities, and some of these tasks have none (images, or "
+                f"learned from fewer than {FEWEST_ROWS} rows or by an earlier version): share the rows of all of them "
+                "(crwn share), or infer the task of groups"
             )
         return ranked_rows(found, self._row_entropies(found, rows))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from crwn.learner.exact_args import ExactArgs
 from crwn.models import EncodedNetwork
 from crwn.training.exact import Statistics
 from crwn.training.exact.files import from_bytes, to_bytes
-from crwn.training.exact.shared_head import Encode, Member, SharedHead, shared_units
+from crwn.training.exact.shared_head import Encode, Member, SharedHead, shared_units, task_scores
 from crwn.training.features import encoded_task
 
 BLOCK = 500  # rows whose features are in memory at once
@@ -113,15 +113,30 @@ class Sharing(ExactLearning):
             self._rows_to_classify(x, [task for task in there if there[task]]), found.scaling
         )
         answers: list[Answer] = []
-        for batch in ready.batches(BLOCK):
-            with torch.no_grad(), self._classifying:
-                features = found.model.encode(batch) if isinstance(found.model, EncodedNetwork) else batch
-                logits = (found.encode(features) @ found.weights).masked_fill(~kept, -torch.inf)
-            share, best = logits.softmax(dim=1).max(dim=1)
+        for logits in self._head_logits(found, ready):
+            share, best = logits.masked_fill(~kept, -torch.inf).softmax(dim=1).max(dim=1)
             for at, probability in zip(best.tolist(), share.tolist(), strict=True):
                 task, label = found.members[at]
                 answers.append(Answer(task, label, probability))
         return answers
+
+    def _head_logits(self, found: _Solved, ready: Rows) -> Iterator[Tensor]:
+        """Logits `[rows, classes]` of the head, a block of standardized rows at a time."""
+        for batch in ready.batches(BLOCK):
+            with torch.no_grad(), self._classifying:
+                features = found.model.encode(batch) if isinstance(found.model, EncodedNetwork) else batch
+                yield found.encode(features) @ found.weights
+
+    def _head_scores(self, rows: Rows, names: Sequence[str]) -> Tensor | None:
+        """Log-probabilities `[rows, tasks]` of these tasks by the head; None where one of them was not shared."""
+        try:
+            found = self._loaded()
+        except TaskError:
+            return None
+        if not len(rows) or not set(names) <= {task for task, _ in found.members}:
+            return None
+        ready = inputs.standardize_rows(rows, found.scaling)
+        return task_scores(names, found.members, torch.cat(list(self._head_logits(found, ready))))
 
     @property
     def shared_tasks(self) -> list[str]:
@@ -145,7 +160,7 @@ class Sharing(ExactLearning):
             data = self._statistics.shared()
             if data is None:
                 return
-            head = SharedHead(0, sums=self._checked(data))
+            head = SharedHead(*shared_units(self._model_copy()), sums=self._checked(data))
             if task not in head.tasks:
                 return
             head.forget(task)

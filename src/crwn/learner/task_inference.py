@@ -208,23 +208,17 @@ def infer_task(
     *,
     method: Method = "auto",
     keep: int = 24,
-    false_alarms: float = FALSE_ALARMS,
     busy: AbstractContextManager[object] = _NOBODY,
 ) -> list[TaskScore]:
-    """Tasks ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
+    """Tasks without densities ranked for the rows as a group, best first: all of them, or the `keep` likeliest.
 
     The model is called inside `busy`, one stack of contexts at a time. "sketch" takes those whose training rows are
-    most similar to these; "one-shot" those with the largest gradients in a mixture of all contexts. "auto" compares
-    the densities of the tasks where all have one; without, it ranks all tasks where they are few, and otherwise those
-    with the most similar sketches.
+    most similar to these; "one-shot" those with the largest gradients in a mixture of all contexts. "auto" ranks all
+    tasks where they are few, and otherwise those with the most similar sketches.
     """
     check_question(rows, method, keep)
     if not names:
         raise TaskError("this learner has no tasks yet: learn one first")
-    if method == "auto":
-        found = infer_by_density(model, resident, names, rows, keep=keep, false_alarms=false_alarms, busy=busy)
-        if found is not None:
-            return found
     if method == "exhaustive":
         return rank_tasks(model, resident, names, rows, busy=busy)
     if method == "one-shot":

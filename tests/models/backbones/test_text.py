@@ -11,7 +11,7 @@ from crwn.models.backbones.text import LONGEST, wordllama
 
 
 def test_features_are_the_mean_of_the_tokens_embeddings() -> None:
-    backbone = text_backbone("wordllama")
+    backbone = wordllama()
     text = "The invoice is overdue since Monday."
     ids = backbone.tokenizer.encode(text, add_special_tokens=False).ids
     assert len(ids) > 5

@@ -8,7 +8,7 @@ import torch
 
 from crwn.data.dataset import Rows
 from crwn.errors import DataError, TaskError
-from crwn.training.exact.shared_head import SharedHead
+from crwn.training.exact.shared_head import LEAST_PRIOR, SharedHead, task_scores
 
 
 def task(number: int, count: int = 120, width: int = 10) -> Rows:
@@ -41,9 +41,27 @@ def test_the_order_of_tasks_makes_no_difference() -> None:
     at = [second.members.index(member) for member in first.members]
     x = task(1).x
     assert torch.allclose(first.logits(x), second.logits(x)[:, at], rtol=1e-4, atol=1e-4)
-    names, by_task = first.task_logits(first.logits(x))
-    assert names == ["t0", "t1", "t2"]
+    assert first.tasks == ["t0", "t1", "t2"]
+    by_task = task_scores(first.tasks, first.members, first.logits(x))
+    assert torch.allclose(by_task.exp().sum(dim=1), torch.ones(len(x)), atol=1e-5)
     assert float((by_task.argmax(dim=1) == 1).double().mean()) > 0.8
+
+
+@pytest.mark.parametrize(("width", "count"), [(40, 300), (400, 60)])
+def test_probabilities_are_not_too_sure(width: int, count: int) -> None:
+    """Also those of few rows with many features, whose GCV is least for no ridge at all."""
+    projection = torch.from_numpy(np.random.default_rng(9).normal(size=(10, width))).float()
+    head = SharedHead(width, lambda x: torch.relu(x @ projection), LEAST_PRIOR * width)
+    rows = [task(number, 2 * count) for number in range(3)]
+    for number, one in enumerate(rows):
+        head.add(f"t{number}", one.select(torch.arange(count)), ["a", "b", "c"])
+    new = [one.select(torch.arange(count, 2 * count)) for one in rows]
+    logits = torch.cat([head.logits(one.inputs(slice(None))) for one in new])
+    share, best = logits.softmax(dim=1).max(dim=1)
+    right = best == torch.cat([one.labels(slice(None)) + 3 * number for number, one in enumerate(new)])
+    assert head.solution.ridge >= LEAST_PRIOR * width / (3 * count)
+    assert 0.8 < float(right.double().mean()) < 0.99
+    assert -0.2 < float(share.mean()) - float(right.double().mean()) < 0.04
 
 
 def test_wide_features_give_the_same_bits_in_any_order() -> None:

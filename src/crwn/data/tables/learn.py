@@ -45,7 +45,9 @@ def learn_encoding(table: Table, most: int | None = None) -> TableEncoding:
         columns: tuple[Column, ...] = tuple(NumberColumn(name) for name in names)
     else:
         columns = tuple(
-            _named_text(name, table.column(at)) if name in text else _learn_column(name, table.column(at), table)
+            _named_text(name, table.column(at), table.backbone)
+            if name in text
+            else _learn_column(name, table.column(at), table)
             for name, at in zip(names, chosen, strict=True)
         )
     found = TableEncoding(columns, table.label, tuple(name for name in table.ignored if name != table.label))
@@ -94,13 +96,19 @@ def _learn_column(name: str, cells: Cells, table: Table) -> Column:
     return _text_column(name, cells)
 
 
-def _named_text(name: str, cells: Cells) -> Column:
-    """A column that the user calls text: embedded where it has sentences and the text backbone is installed."""
-    if not is_prose(cells):
+def _named_text(name: str, cells: Cells, given: str | None) -> Column:
+    """A column that the user calls text: embedded where it has sentences and the text backbone is installed.
+
+    Args:
+        given: the backbone that the user chose, which embeds texts of any length.
+    """
+    if given is None and not is_prose(cells):
         return _text_column(name, cells)
     try:
-        backbone = text_backbone(EmbeddedColumn.backbone)
+        backbone = text_backbone(given or EmbeddedColumn.backbone)
     except MissingExtraError:
+        if given is not None:
+            raise
         return _text_column(name, cells)
     flag = any(is_blank(cell) for cell in cells)
     return EmbeddedColumn(name, flag, backbone.name, backbone.weights, backbone.features)

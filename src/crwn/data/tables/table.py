@@ -30,6 +30,7 @@ class Table:
         label: the column with the labels.
         ignored: further columns that are no inputs.
         text: columns that are read as text although their cells are numbers, such as postal codes.
+        backbone: the text backbone that embeds all columns of `text`; None embeds those of sentences, by WordLlama.
     """
 
     source: str
@@ -42,6 +43,7 @@ class Table:
     label: str = "label"
     ignored: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    backbone: str | None = None
 
     def __len__(self) -> int:
         return self.rows
@@ -131,10 +133,14 @@ def is_texts(x: Any) -> bool:
     return isinstance(x, list | tuple) and len(x) > 0 and all(isinstance(text, str) for text in x)
 
 
-def table_of_texts(texts: Sequence[str]) -> Table:
+def table_of_texts(texts: Sequence[str], *, backbone: str | None = None) -> Table:
     """A table of one column, `text`.
+
+    Args:
+        backbone: the text backbone that embeds them; by default WordLlama, where they are sentences.
 
     >>> table_of_texts(["good morning", "good night"]).names
     ('text',)
     """
-    return replace(table_of_columns("texts", ["text"], [[str(text) for text in texts]]), text=("text",))
+    table = table_of_columns("texts", ["text"], [[str(text) for text in texts]])
+    return replace(table, text=("text",), backbone=backbone)

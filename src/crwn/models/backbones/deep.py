@@ -14,7 +14,7 @@ from crwn.errors import ConfigError
 from crwn.layers import ModulatedLinear
 from crwn.models.backbones.freezing import thawed_copy
 from crwn.models.backbones.head import Expansion
-from crwn.models.backbones.image import AT_ONCE, ImageBackbone
+from crwn.models.backbones.image import AT_ONCE, ImageBackbone, features_of
 from crwn.models.backbones.network import BackboneNet
 from crwn.models.convert import neuromodulate
 from crwn.models.frozen_call import frozen_call
@@ -165,8 +165,7 @@ class DeepHead(Network):
 def _computed(tail: nn.Module, maps: Tensor, shape: Sequence[int], backbone: ImageBackbone | None) -> Tensor:
     """Features `[..., features]` of flat maps or images `[..., length]`."""
     x = maps.float().reshape(-1, *shape)
-    found: Tensor = tail(x if backbone is None else backbone.resized(x))
-    features = found.mean(dim=(-2, -1)) if found.ndim == 4 else found
+    features: Tensor = features_of(tail(x if backbone is None else backbone.resized(x)))
     return features.reshape(*maps.shape[:-1], features.shape[-1])
 
 

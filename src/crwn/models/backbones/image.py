@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,8 +27,8 @@ class ImageBackbone(nn.Module):
     standardized with `byte_scaling`, as a learner prepares them: `(byte - mean) / std`.
 
     Args:
-        module: takes images `[n, 3, size, size]` and returns features `[n, features]`, or feature maps
-            `[n, features, h, w]`, which are averaged.
+        module: takes images `[n, 3, size, size]` and returns features `[n, features]`, feature maps
+            `[n, features, h, w]`, which are averaged, or the output of a model of transformers.
         name: what the backbone is called in model folders and messages; the module's class by default.
         size: height and width of the images that the module gets.
         mean, std: of the images that the module was trained with, for values from 0 to 1: one number, or one for
@@ -105,8 +106,7 @@ class ImageBackbone(nn.Module):
 
     def _features(self, x: Tensor) -> Tensor:
         x = self.resized(x).contiguous(memory_format=torch.channels_last)
-        found = self.module(x)
-        out: Tensor = found.mean(dim=(-2, -1)) if found.ndim == 4 else found
+        out: Tensor = features_of(self.module(x))
         return out
 
     @torch.no_grad()
@@ -126,6 +126,19 @@ class ImageBackbone(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.name}: 3 x {self.size} x {self.size} -> {self.features:,} features, {self.weights[:12]}"
+
+
+def features_of(found: Any) -> Any:
+    """Features `[n, features]` of what a module returned: maps averaged over their pixels.
+
+    An output of transformers has pooled features, or else tokens, which are averaged.
+    """
+    if not isinstance(found, Tensor) and getattr(found, "last_hidden_state", None) is not None:
+        pooled = getattr(found, "pooler_output", None)
+        found = found.last_hidden_state if pooled is None else pooled
+        if found.ndim == 3:
+            return found.mean(dim=1)
+    return found.mean(dim=(-2, -1)) if isinstance(found, Tensor) and found.ndim == 4 else found
 
 
 def _channels(what: str, given: float | Sequence[float]) -> tuple[float, float, float]:

@@ -6,23 +6,34 @@ import functools
 import hashlib
 import importlib.util
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 from safetensors.numpy import load_file
 
-from crwn.errors import MissingExtraError, ModelError
+from crwn.errors import ConfigError, MissingExtraError, ModelError
 
 NAME = "wordllama"
 LONGEST = 20_000  # characters of a text that are read
 AT_ONCE = 256  # texts
 
 
+class TextFeatures(Protocol):
+    """What makes features of texts, frozen: `name`, the number of `features`, and the checksum of its `weights`."""
+
+    name: str
+    features: int
+    weights: str
+
+    def __call__(self, texts: Sequence[str]) -> npt.NDArray[np.float32]:
+        """Features `[texts, features]`."""
+
+
 class TextBackbone:
-    """Features of texts, frozen.
+    """Features of texts by one embedding for every token.
 
     Args:
         name: what it is called in model folders and messages.
@@ -92,7 +103,10 @@ def wordllama() -> TextBackbone:
     return TextBackbone(NAME, np.ascontiguousarray(weights, dtype=np.float32), tokenizer)
 
 
-def text_backbone(name: str, weights: str | None = None) -> TextBackbone:
+_KNOWN: dict[str, Callable[[], TextFeatures]] = {NAME: wordllama}
+
+
+def text_backbone(name: str, weights: str | None = None) -> TextFeatures:
     """The text backbone of this name.
 
     Args:
@@ -102,12 +116,24 @@ def text_backbone(name: str, weights: str | None = None) -> TextBackbone:
         ModelError: the name is unknown, or the weights have changed.
         MissingExtraError: its package is not installed.
     """
-    if name != NAME:
-        raise ModelError(f'unknown text backbone "{name}": this crwn has {NAME}')
-    found = wordllama()
+    if name not in _KNOWN:
+        raise ModelError(f'unknown text backbone "{name}": there is {", ".join(_KNOWN)}; register yours first')
+    found = _KNOWN[name]()
     if weights is not None and found.weights != weights:
         raise ModelError(
             f"the weights of backbone {name} have changed: the task was learned with {weights[:12]}..., "
             f"here they are {found.weights[:12]}...; install the version of its package that was used then"
         )
     return found
+
+
+def register_text_backbone(backbone: TextFeatures) -> None:
+    """Make a text backbone of the user's known by its name in this process: tasks are learned and predicted with it.
+
+    Raises:
+        ConfigError: another one has this name.
+    """
+    there = _KNOWN.get(backbone.name)
+    if there is not None and (there is wordllama or there().weights != backbone.weights):
+        raise ConfigError(f'there is a text backbone "{backbone.name}" already: choose another name')
+    _KNOWN[backbone.name] = lambda: backbone
