@@ -2,8 +2,7 @@
 
     python benchmarks/shared_head_order.py --json results/bench/shared_head_order.json
 
-The shared head of crwn and RanPAC have the same features and as many random units. Probabilities of the shared head are
-compared with how often they are right (expected calibration error, ten bins); RanPAC's scores are no probabilities.
+Probabilities of answers are compared with how often they are right (expected calibration error, ten bins).
 """
 
 from __future__ import annotations
@@ -24,15 +23,6 @@ from crwn.methods import Method, make_method
 from crwn.scenarios import Scenario, Task
 
 
-def make(name: str, scenario: Scenario, units: int, features: str) -> Method:
-    """A method that has learned nothing yet."""
-    if name == "ranpac":
-        settings = {} if features == "fly" else {"features": features}
-        return make_method(name, scenario, size=str(units), settings=settings)[0]
-    kind = "flynet" if features == "fly" else "backbone"
-    return make_method(kind, scenario, settings={"head_units": str(units)} if kind == "backbone" else {})[0]
-
-
 def orders(scenario: Scenario, count: int) -> list[list[Task]]:
     """The order of the scenario, its reverse, and permutations."""
     tasks = list(scenario)
@@ -45,9 +35,6 @@ def orders(scenario: Scenario, count: int) -> list[list[Task]]:
 
 def answers(method: Method, learned: list[Task], scenario: Scenario) -> tuple[Tensor, Tensor, Tensor]:
     """For the test rows of all tasks: the class answered, the right one, and the probability of the answer."""
-    if method.name == "ranpac":
-        for task in learned:
-            method.learn([task], method.recipe())
     # The shared head adds up its tasks when it is first asked, in the order that it is asked in.
     method.joint_logits(learned, learned[0].test.select(torch.arange(1)))
     first = np.cumsum([0, *(len(task.classes) for task in scenario)])
@@ -69,31 +56,34 @@ def calibration_error(share: Tensor, hit: Tensor) -> float:
     return float(sum((share[part].mean() - hit[part].double().mean()).abs() * part.double().mean() for part in parts))
 
 
-def measure(name: str, scenario: Scenario, given: argparse.Namespace) -> dict[str, Any]:
+def measure(scenario: Scenario, given: argparse.Namespace) -> dict[str, Any]:
     """Accuracy in every order, and the percentage of rows whose answer is not that of the first order."""
     accuracies, differs, errors = [], [], []
     began = time.process_time()
     first: Tensor | None = None
+    settings = {"head_units": str(given.units)} if given.method == "backbone" else {}
     for order in orders(scenario, given.orders):
-        best, right, share = answers(make(name, scenario, given.units, given.features), order, scenario)
+        method = make_method(given.method, scenario, settings=settings)[0]
+        best, right, share = answers(method, order, scenario)
         first = best if first is None else first
         accuracies.append(round(100 * float((best == right).double().mean()), 2))
         differs.append(round(100 * float((best != first).double().mean()), 3))
         errors.append(round(calibration_error(share, best == right), 4))
-        print(name, accuracies[-1], differs[-1], flush=True)
-    found: dict[str, Any] = {"class_right_percent": accuracies, "answers_changed_percent": differs}
-    if name != "ranpac":
-        found["calibration_error"] = errors[0]
-    return found | {"processor_seconds": round(time.process_time() - began, 1)}
+    return {
+        "class_right_percent": accuracies,
+        "answers_changed_percent": differs,
+        "calibration_error": errors[0],
+        "processor_seconds": round(time.process_time() - began, 1),
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenario", default="split-cifar100")
     parser.add_argument("--tasks", type=int, default=20)
-    parser.add_argument("--units", type=int, default=2000, help="frozen random units on the features")
+    parser.add_argument("--method", default="backbone", choices=["backbone", "flynet"])
+    parser.add_argument("--units", type=int, default=2000, help="frozen random units on the features of a backbone")
     parser.add_argument("--orders", type=int, default=3)
-    parser.add_argument("--features", default="efficientnet-lite0", choices=["efficientnet-lite0", "fly"])
     parser.add_argument("--json", type=Path, help="write the record here")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -102,10 +92,10 @@ def main() -> None:
         "scenario": given.scenario,
         "tasks": len(scenario),
         "classes": sum(len(task.classes) for task in scenario),
-        "features": given.features,
-        "units": given.units,
+        "method": given.method,
+        "units": given.units if given.method == "backbone" else None,
         "orders": given.orders,
-        **{name.replace(" ", "_"): measure(name, scenario, given) for name in ("shared head", "ranpac")},
+        **measure(scenario, given),
     }
     write_record(record, given.json)
 

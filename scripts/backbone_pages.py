@@ -24,8 +24,9 @@ GAINS = {
     "backbone-efficientnet-lite0-gains=4": "four gains per feature (`--set gains=4`), as `crwn learn` for five classes",
 }
 WITHOUT_TASK = {
-    "backbone-efficientnet-lite0-protocol=class": "the shared head, 2,000 random units",
+    "backbone-efficientnet-lite0-protocol=class": "the shared head, 2,000 random units (its default)",
     "ranpac-2000-features=efficientnet-lite0-protocol=class": "`ranpac`, 2,000 random units",
+    "backbone-efficientnet-lite0-head_units=5000-protocol=class": "the shared head, 5,000 random units",
     "ranpac-5000-features=efficientnet-lite0-protocol=class": "`ranpac`, 5,000 random units (its default)",
 }
 WAYS = {

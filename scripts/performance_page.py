@@ -27,11 +27,18 @@ TITLES = {
     "images": "FlyNet on images, and bfloat16",
     "exact": "Contexts in closed form",
     "adapters": "Contexts on a backbone",
+    "adapter_speeds": "Batches of many tasks on a backbone",
 }
 WORDS = {
     "adapters": (
         "Accuracies are percentages on Split-CIFAR100 with features of EfficientNet-Lite0 at 96 pixels; "
         "PEFT's adapters are on the last layer of the backbone, with a linear classifier for every task."
+    ),
+    "adapter_speeds": (
+        "Processor time of one thread. Every row of a batch belongs to another task where there are enough; PEFT's "
+        "models hold as many adapters on the last layer, each with a linear classifier, as contexts are resident on "
+        "our side. LoRA computes a mixed batch in one pass (`adapter_names`), IA3 and VeRA are switched for each task "
+        "of the batch."
     ),
     "training": (
         "The paper-style implementation is written for this comparison from the paper's text: fully connected layers "

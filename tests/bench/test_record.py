@@ -33,6 +33,8 @@ PROMISED = {
     "scaling": ["tasks", "width_gaussian", "width_hadamard", "rows", "resident"],
     "images": ["flynet_vs_neuromodnet", "flynet_vs_neuromodnet_stl", "flynet_to_supsup", "encoder_roofline"],
     "memory": ["bytes_fc256_float32", "frozen_fc4096", "training_gaussian_fc4096"],
+    "adapters": ["accuracy_context_1", "accuracy_context_4", "accuracy_ridge", "accuracy_probe"],
+    "adapter_speeds": ["blocks", "mixed_vs_plain_3", "mixed_vs_plain_10"],
 }
 
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor, nn
 
 from crwn.bench import adapter_peers as peers
-from crwn.bench.adapter_speeds import Batches, speeds
 from crwn.bench.adapter_ways import (
     EPOCHS,
     Features,
@@ -39,23 +38,19 @@ class Sizes:
     tasks: int
     peer_tasks: int  # that PEFT's adapters learn, whose gradients pass through a layer of the backbone
     epochs: int
-    batches: Batches
 
 
-FULL = Sizes(10, 3, EPOCHS, Batches(256, (10, 1_000, 10_000), 3))
-QUICK = Sizes(2, 2, 1, Batches(6, (3, 10), 2))
+FULL = Sizes(10, 3, EPOCHS)
+QUICK = Sizes(2, 2, 1)
 GAINS = (1, 4)
 
 
 def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list[Figure]:
-    """All figures of `adapters`: accuracies on Split-CIFAR100, and rows a second of mixed batches."""
+    """All figures of `adapters`: accuracies on Split-CIFAR100."""
     sizes = QUICK if quick else FULL
-    backbone = _small_backbone() if quick else load_backbone("efficientnet-lite0")
+    backbone = small_backbone() if quick else load_backbone("efficientnet-lite0")
     scenario = split(random_images(16, 40, seed=seed), 2, seed=seed) if quick else make_scenario("split-cifar100")
-    # Speeds first: they need the machine for themselves, accuracies do not.
-    found = list(speeds(sizes.batches, backbone, gains=max(GAINS), seed=seed, progress=progress, note=note))
-    tasks = scenario[: sizes.tasks]
-    return [*_accuracies(sizes, backbone, tasks, seed=seed, progress=progress, note=note), *found]
+    return list(_accuracies(sizes, backbone, scenario[: sizes.tasks], seed=seed, progress=progress, note=note))
 
 
 def _accuracies(
@@ -129,7 +124,8 @@ def _labels(task: Task, test: Tensor) -> tuple[Tensor, Tensor, Tensor, int]:
     return task.train.labels(slice(None)), test, task.test.labels(slice(None)), len(task.classes)
 
 
-def _small_backbone() -> ImageBackbone:
+def small_backbone() -> ImageBackbone:
+    """A network of two convolutions, for a check that everything runs."""
     torch.manual_seed(0)
     parts: OrderedDict[str, nn.Module] = OrderedDict(
         stem=nn.Sequential(nn.Conv2d(3, 8, 3, stride=4), nn.ReLU6()),

@@ -16,7 +16,10 @@ from crwn.bench.measure import Figure, Message
 from crwn.errors import ConfigError
 from crwn.experiments.environment import machine, usual_threads, versions
 
-BENCHMARKS = ("training", "convolution", "mixed", "scaling", "memory", "serve", "images", "exact", "adapters")
+BENCHMARKS = (
+    *("training", "convolution", "mixed", "scaling", "memory", "serve", "images", "exact"),
+    *("adapters", "adapter_speeds"),
+)
 
 
 def measure_all(

@@ -17,7 +17,8 @@ def command(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="NAME", help="training, convolution, mixed, scaling, memory, serve, images, exact, adapters; all."
+            metavar="NAME",
+            help="training, convolution, mixed, scaling, memory, serve, images, exact, adapters, adapter_speeds; all.",
         ),
     ] = None,
     quick: Annotated[
