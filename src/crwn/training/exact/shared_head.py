@@ -11,6 +11,7 @@ W^T h, divided by their deviation (the root of GCV) and times a constant, are lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 
@@ -171,7 +172,7 @@ class SharedHead:
     def weights(self) -> Tensor:
         """What features are multiplied with to give `logits`, `[width, classes]`."""
         found = self.solution
-        return torch.from_numpy(found.gain).float() * (CONFIDENCE / max(found.gcv, 1e-6) ** 0.5)
+        return torch.from_numpy(found.gain).float() * (CONFIDENCE / math.sqrt(max(found.gcv, 1e-6)))
 
 
 def task_scores(names: Sequence[str], members: Sequence[Member], logits: Tensor) -> Tensor:
