@@ -11,6 +11,7 @@ import pytest
 
 from crwn.experiments import RunConfig
 from crwn.experiments import run as run_experiment
+from image_folders import write_class_folders
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -66,3 +67,19 @@ def test_warm_starts_are_compared_and_drawn(tmp_path: Path) -> None:
         "warm_start.png",
         "warm_start.svg",
     }
+
+
+@pytest.mark.slow
+def test_the_order_of_tasks_is_measured(tmp_path: Path) -> None:
+    for part in ("train", "test"):
+        counts = {f"{part}/{name}": 12 for name in "abcdef"}
+        write_class_folders(tmp_path / "data", counts, size=(12, 12), mode="RGB", under="")
+    scenario = tmp_path / "six.toml"
+    scenario.write_text('kind = "split"\ndata = "data"\nclasses_per_task = 2\n')
+    arguments = ("--scenario", str(scenario), "--tasks", "3", "--method", "flynet")
+    run("shared_head_order.py", *arguments, "--json", str(tmp_path / "record.json"), folder=tmp_path)
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["classes"] == 6
+    assert len(set(record["class_right_percent"])) == 1
+    assert record["answers_changed_percent"] == [0.0, 0.0, 0.0]
+    assert 0 <= record["calibration_error"] <= 1
