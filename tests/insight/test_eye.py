@@ -12,6 +12,7 @@ from crwn.insight.eye_pictures import seen_pictures
 from crwn.layers import context_tensors
 
 MODEL = ImageFlyNet((3, 16, 16), 2, seed=0, filters=32)
+LAYERS = ImageFlyNet((3, 16, 16), 2, seed=0, filters=32, colours=4, spread=0.7, second=8, symmetric=True)
 
 
 def context(**changed: torch.Tensor) -> dict[str, torch.Tensor]:
@@ -36,6 +37,15 @@ def test_a_filter_with_twice_the_gain_is_amplified_twice() -> None:
     assert float(use.median()) == pytest.approx(1.0)
 
 
+def test_filters_of_two_layers_are_amplified_by_the_gains_of_their_own_features() -> None:
+    v = context_tensors(LAYERS)["decoder.v"].detach().clone()
+    v[: 2 * 9 * 16].view(2, 9, 16)[:, :, 5] *= 2
+    use = amplified(LAYERS, dict(context_tensors(LAYERS)) | {"decoder.v": v})
+    assert use.shape == (32,)
+    assert use[5] == pytest.approx(2.0)
+    assert float(use.median()) == pytest.approx(1.0)
+
+
 def test_the_gaze_adds_up_to_the_evidence_of_the_features() -> None:
     """Without roots the logits are linear in the responses, so the map adds up to their part of the evidence."""
     model = ImageFlyNet((1, 12, 12), 3, seed=1, filters=16, root=False)
@@ -51,13 +61,14 @@ def test_the_gaze_adds_up_to_the_evidence_of_the_features() -> None:
         assert float(gaze(model, tensors, x)[at].sum()) == pytest.approx(float(part[at, chosen[at]] - others), rel=1e-3)
 
 
-def test_nothing_is_seen_in_a_flat_image_and_something_at_an_edge() -> None:
+@pytest.mark.parametrize("model", [MODEL, LAYERS], ids=["one layer", "two layers"])
+def test_nothing_is_seen_in_a_flat_image_and_something_at_an_edge(model: ImageFlyNet) -> None:
     x = torch.zeros(2, 3, 16, 16)
     x[1, :, :, 8:] = 1.0
-    found = energy(MODEL.encoder, x)
+    found = energy(model.encoder, x)
     assert float(found[0].abs().max()) == 0.0
     assert float(found[1, :, 6:10].sum()) > float(found[1, :, :4].sum())
-    looked = gaze(MODEL, context(), x)
+    looked = gaze(model, dict(context_tensors(model)), x)
     assert looked.shape == (2, 16, 16)
     assert float(looked[0].abs().max()) == 0.0
     assert float(looked[1].abs().max()) > 0.0

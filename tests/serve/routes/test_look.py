@@ -15,9 +15,10 @@ from serving import running
 IMAGES = np.random.default_rng(0).integers(0, 256, (20, 3, 16, 16), dtype=np.uint8)
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
-    learner = Learner(ImageFlyNet((3, 16, 16), 2, seed=0, filters=16), bank=tmp_path_factory.mktemp("m") / "p.crwn")
+@pytest.fixture(scope="module", params=[{}, {"colours": 4, "spread": 0.7, "second": 8, "symmetric": True}])
+def photos(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16, **request.param)
+    learner = Learner(model, bank=tmp_path_factory.mktemp("m") / "p.crwn")
     learner.learn("pets", IMAGES, ["cat", "dog"] * 10, batches=3, progress=False)
     with running(learner) as service, httpx.Client(base_url=service.address, timeout=60) as client:
         yield client
