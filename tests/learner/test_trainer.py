@@ -1,15 +1,22 @@
 """What a task starts from, and that groups are stored as they are trained."""
 
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 import pytest
 import torch
 
-from crwn import NeuroModNet
+from crwn import Learner, NeuroModNet
+from crwn.contexts import Context
 from crwn.contexts.bank import ResidentStack, open_bank
 from crwn.contexts.forking import ForkSafeLock, Protects
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.layers import context_tensors
+from crwn.learner.fit import fit
 from crwn.learner.prepare import prepare_task
+from crwn.learner.tables import table_network
 from crwn.learner.trainer import Trainer
 from crwn.models import fingerprint
 from crwn.training.recipe import make_recipe
@@ -64,3 +71,25 @@ def test_no_task_can_be_the_nearest_of_more_classes(trainer: Trainer) -> None:
     trainer.fit([[sign_of(0)]], make_recipe(batches=2), replace=False, progress=False)
     assert trainer.best_start(two) == "column 0"
     assert trainer.best_start(three) is None
+
+
+@pytest.mark.parametrize(("column", "trained"), [(0, 2), (None, 3)])
+def test_weight_decay_is_tried_unless_all_rows_held_out_are_right(
+    column: int | None, trained: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One training measures, one learns from all rows; where the labels are noise, one between them tries decay."""
+    calls: list[int] = []
+
+    def counting(*args: Any, **kwargs: Any) -> Iterator[list[Context]]:
+        calls.append(1)
+        return fit(*args, **kwargs)
+
+    monkeypatch.setattr("crwn.learner.trainer.fit", counting)
+    draw = np.random.default_rng(0)
+    x = draw.normal(size=(200, 4)).astype("float32") * 9
+    y = draw.integers(0, 2, 200) if column is None else x[:, column] > 0
+    x[:, 0] += 9 * np.sign(x[:, 0])
+    learner = Learner(table_network(4, 2, rows=200))
+    context = learner.learn("a", x, y, batches=60, validation=0.2, refit=True, progress=False)
+    assert (context.info.accuracy == 100.0) == (trained == 2)
+    assert len(calls) == trained

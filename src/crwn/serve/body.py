@@ -65,20 +65,26 @@ def too_large(limit: int) -> ServeError:
 
 async def _read_parts(receive: Receive, limit: int, bodies: HeldBodies) -> bytes:
     parts, size, counted = [], 0, 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise ServeError(400, "disconnected", "the connection was closed before the whole body arrived")
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > limit:
-            raise too_large(limit)
-        parts.append(part)
-        if size - counted > COUNTED:
-            bodies.add(size - counted)
-            counted = size
-        if not message.get("more_body", False):
-            return part if len(parts) == 1 else b"".join(parts)
+    try:
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ServeError(400, "disconnected", "the connection was closed before the whole body arrived")
+            part: bytes = message.get("body", b"")
+            size += len(part)
+            if size > limit:
+                raise too_large(limit)
+            parts.append(part)
+            if size - counted > COUNTED:
+                bodies.add(size - counted)
+                bodies.reading += counted == 0
+                counted = size
+            if not message.get("more_body", False):
+                return part if len(parts) == 1 else b"".join(parts)
+            if counted:
+                await bodies.turn()
+    finally:
+        bodies.reading -= counted > 0
 
 
 def content_type(headers: Mapping[str, str], *allowed: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 import torch.nn.functional as F
@@ -53,7 +54,13 @@ def _cross_entropy(logits: Tensor, y: Tensor, mask: Tensor | None, smoothing: fl
 
 def class_mask(classes: Sequence[int], outputs: int, device: str | torch.device) -> Tensor | None:
     """`[tasks, 1, outputs]`: -inf for outputs that a task has no class for, 0 elsewhere; None if there are none."""
+    return _class_mask(tuple(classes), outputs, str(device))
+
+
+@lru_cache(maxsize=16)
+def _class_mask(classes: tuple[int, ...], outputs: int, device: str) -> Tensor | None:
+    """Cached: every step of a task has the same."""
     if min(classes) == outputs:
         return None
-    present = torch.arange(outputs) < torch.tensor(list(classes))[:, None]
+    present = torch.arange(outputs) < torch.tensor(classes)[:, None]
     return torch.zeros(present.shape).masked_fill(~present, -math.inf)[:, None].to(device)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, LargeBinary, MetaData, Table, Text
-from sqlalchemy.dialects import postgresql
 
 FORMAT = "1"
 
 metadata = MetaData()
 
 # Names are compared character by character on every database, so that pages and prefixes agree everywhere.
-_name = Text().with_variant(postgresql.TEXT(collation="C"), "postgresql")
+_name = Text().with_variant(Text(collation="C"), "postgresql")
 # In SQLite only an INTEGER primary key is the row id itself.
 _number = BigInteger().with_variant(Integer, "sqlite")
 
