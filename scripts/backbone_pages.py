@@ -2,8 +2,8 @@
 
     python scripts/backbone_pages.py
 
-The records are made by `crwn run split-cifar100 backbone|ranpac`, `crwn bench adapters` and
-`benchmarks/unknown_tasks.py`; each has its command.
+The records are made by `crwn run split-cifar100 backbone|ranpac`, `crwn bench adapters adapter_speeds`,
+`benchmarks/unknown_tasks.py` and `benchmarks/shared_head_order.py`; each has its command.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ WAYS = {
     "peft_lora": "PEFT's LoRA of rank 1 there, linear head",
     "peft_vera": "PEFT's VeRA of rank 256 there, linear head",
 }
+PEERS = {"ia3": "IA3, switched for each task", "vera": "VeRA, switched for each task", "lora": "LoRA, mixed"}
 INFERRED = ("unknown_permuted", "unknown_rotated", "unknown_rotated_half")
 
 
@@ -87,15 +88,24 @@ def adapters() -> str:
 
 
 def mixed() -> str:
-    """Rows a second of batches whose rows have a task each, over the plain backbone and over PEFT's adapters."""
-    details = read(BENCH / "adapters.json")["details"]
+    """Rows a second of batches whose rows have a task each: contexts, and PEFT's adapters, with ratios below."""
+    details = read(BENCH / "adapter_speeds.json")["details"]
+    counts = sorted(found["resident"] for name, found in details.items() if "vs_plain" in name)
     rows = []
-    for name, found in details.items():
-        if "accuracy_" not in name:
-            low, high = found["spread"]
-            speed = f"{found['rows_a_second']:,.0f}"
-            rows.append([found["what"], f"{found['value']:.3g}", f"{low:.3g} – {high:.3g}", speed])
-    return aligned(["ratio", "median", "spread", "our rows/s"], rows)
+
+    def row(what: str, name: str, field: str) -> None:
+        found = [details[f"adapter_speeds.{name}_{count}"][field] for count in counts]
+        rows.append([what, *(f"{one:,.0f}" if one >= 100 else f"{one:.3g}" for one in found)])
+
+    for part, where in (("mixed", "whole network"), ("head", "after the features or maps")):
+        row(f"{where}: contexts, rows/s", f"{part}_vs_ia3", "rows_a_second")
+        for kind, name in PEERS.items():
+            row(f"{where}: PEFT's {name}, rows/s", f"{part}_vs_{kind}", "rows_a_second_theirs")
+        if part == "mixed":
+            row("contexts over the plain backbone", "mixed_vs_plain", "value")
+        for kind, name in PEERS.items():
+            row(f"{where}: contexts over {name}", f"{part}_vs_{kind}", "value")
+    return aligned(["resident tasks", *(f"{count:,}" for count in counts)], rows)
 
 
 def inferred() -> str:
@@ -140,10 +150,27 @@ def protocols() -> str:
     )
 
 
+def order() -> str:
+    """Answers of the shared head with its tasks in several orders, and how far its probabilities are off."""
+    found = read(BENCH / "shared_head_order.json")
+    rows = [
+        [what, f"{right:.2f}", f"{changed:.2f}"]
+        for what, right, changed in zip(
+            ("as in the scenario", "reversed", *["shuffled"] * found["orders"]),
+            found["class_right_percent"],
+            found["answers_changed_percent"],
+            strict=False,
+        )
+    ]
+    error = f"{found['calibration_error']:.2f}"
+    rows.append(["expected calibration error of the answers' probabilities", error, ""])
+    return aligned(["order of the 20 tasks", "class right %", "answers unlike the first order's %"], rows)
+
+
 def main() -> None:
     filled = {
         BACKBONES: {"runs": runs(), "adapters": adapters(), "mixed": mixed()},
-        UNKNOWN: {"inferred": inferred(), "protocols": protocols()},
+        UNKNOWN: {"inferred": inferred(), "protocols": protocols(), "order": order()},
     }
     for page, parts in filled.items():
         page.write_text(fill(page.read_text(encoding="utf-8"), parts), encoding="utf-8")
