@@ -46,6 +46,19 @@ def test_filters_of_two_layers_are_amplified_by_the_gains_of_their_own_features(
     assert float(use.median()) == pytest.approx(1.0)
 
 
+def test_gains_that_cancel_each_other_are_no_use_of_a_filter() -> None:
+    """With several gains a feature, what counts is the sum of what they do, not how large they are."""
+    model = ImageFlyNet((3, 16, 16), 2, seed=0, filters=16, gains=2)
+    start = dict(context_tensors(model))
+    v = start["decoder.v"].detach().clone().double()
+    frozen = model.decoder.frozen.dense().double().view(2, 2, -1)  # [classes, gains, features]
+    difference = frozen[0] - frozen[1]
+    v.view(2, -1)[0] += 1000 * difference[1]
+    v.view(2, -1)[1] -= 1000 * difference[0]
+    use = amplified(model, start | {"decoder.v": v})
+    assert torch.allclose(use, torch.ones(16, dtype=torch.float64), atol=1e-6)
+
+
 def test_the_gaze_adds_up_to_the_evidence_of_the_features() -> None:
     """Without roots the logits are linear in the responses, so the map adds up to their part of the evidence."""
     model = ImageFlyNet((1, 12, 12), 3, seed=1, filters=16, root=False)

@@ -33,18 +33,24 @@ def filter_tiles(encoder: ImageEncoder) -> list[Pixels]:
 
 
 def amplified(model: ImageFlyNet, tensors: Mapping[str, Tensor]) -> Tensor:
-    """How much more a context uses each filter than the start does, `[filters]`: over 1 is amplified, below attenuated.
+    """How much more a context uses each filter than the start does, `[filters]`, as a multiple of the middle filter's.
 
-    A filter's use is the root mean square of its gains `alpha * v` over both signs and all cells; what a second layer
-    makes of it is not counted. `tensors` is the context of one task; every task starts from the model's own.
+    A filter's use is the root mean square of the decoder's weights `R * alpha * v` of its features, over classes, both
+    signs and all cells; what all classes have in common and what a second layer makes of it is not counted. The context
+    is that of one task; every task starts from the model's own.
+
+    Args:
+        tensors: the context.
     """
-    start = context_tensors(model)
-    return _use(model, tensors) / _use(model, start).clamp_min(1e-12)
+    start = _use(model, context_tensors(model))
+    ratio = _use(model, tensors) / start.clamp_min(1e-12)
+    return ratio / ratio.median().clamp_min(1e-12)
 
 
 def _use(model: ImageFlyNet, tensors: Mapping[str, Tensor]) -> Tensor:
     gains = (tensors["decoder.v"] * tensors.get("decoder.alpha", torch.ones(()))).detach().double()
-    power = gains.view(model.gains, -1).square().mean(dim=0)  # of every feature
+    weights = (model.decoder.frozen.dense().double() * gains).view(model.classes, model.gains, -1).sum(dim=1)
+    power = (weights - weights.mean(dim=0)).square().mean(dim=0)  # of every feature
     return torch.cat([part.mean(dim=(0, 1)).sqrt() for part in _by_bank(model.encoder, power)])
 
 

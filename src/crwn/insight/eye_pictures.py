@@ -61,7 +61,7 @@ def draw_filters(tiles: Sequence[Pixels], title: str) -> Any:
 def draw_amplified(
     model: ImageFlyNet, contexts: Sequence[Mapping[str, Tensor]], names: Sequence[str], title: str
 ) -> Any:
-    """Draw for every task the filters whose gains grew most, with how many times they have of their start."""
+    """Draw for every task the filters that it amplifies most, with `amplified` over each."""
     tiles = filter_tiles(model.encoder)
     figure, grid = _grid(len(names), STRONGEST + 1, 0.6, title)
     for line, context, name in zip(grid, contexts, names, strict=True):

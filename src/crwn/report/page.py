@@ -32,7 +32,7 @@ PICTURES = {
     "tree": "Which tasks join first.",
     "map-contexts": "Tasks placed by the contexts themselves.",
     "filters": "The frozen filters of the image encoder.",
-    "amplified": "The filters that each task amplifies most, with how many times their start.",
+    "amplified": "The filters that each task amplifies most, as multiples of what it does to the middle one.",
     "gaze": "Pictures, where they have features, and what speaks for (red) or against (blue) each task's prediction.",
     "alpha": "Alpha by layer and task.",
 }
