@@ -30,13 +30,14 @@ NETWORKS: dict[str, Any] = {
         (3, 8, 8), 10, seed=0, filters=32, sides=(3, 5), colours=4, spread=0.7, second=8, gains=3, symmetric=True
     ),
     "resnet": lambda: NeuroModResNet(width=4, classes=10, seed=0, input_shape=(3, 8, 8)),
+    "resnet-best": lambda: crwn.WhitenedResNet(10, seed=0, input_shape=(3, 8, 8), filters=16, channels=8, last=16),
 }
 
 
 @pytest.fixture(scope="module", params=NETWORKS)
 def taught(request: pytest.FixtureRequest, digits: Data) -> tuple[crwn.Learner, Array]:
     x, y = digits[0][:300].copy(), digits[1]
-    if request.param == "resnet" or request.param.startswith("image"):
+    if request.param.startswith(("resnet", "image")):
         x = np.repeat(x.reshape(-1, 1, 8, 8), 3, axis=1)
     learner = crwn.Learner(NETWORKS[request.param]())
     learner.learn("all", x, y[:300], batches=10, progress=False)

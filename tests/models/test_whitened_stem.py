@@ -59,8 +59,11 @@ def test_large_and_grey_images() -> None:
 
 
 def test_what_it_refuses() -> None:
-    with pytest.raises(ConfigError, match="images of 3 x 11 x 32 are too small: 12 x 12"):
-        WhitenedStem((3, 11, 32), filters=4, seed=0)
+    with pytest.raises(ConfigError, match="images of 3 x 7 x 32 are too small for filters of 4: 8 x 8"):
+        WhitenedStem((3, 7, 32), filters=4, seed=0)
+    with pytest.raises(ConfigError, match=r"images of 3 x 20 x 200 \(averaged down by 5\) are too small"):
+        WhitenedStem((3, 20, 200), filters=4, seed=0)
+    assert WhitenedStem((3, 8, 8), filters=4, seed=0)(torch.zeros(1, 3, 8, 8)).shape == (1, 8, 3, 3)
     with pytest.raises(ConfigError, match=r"sides of at least 2 and a filter for each, got 1 and \(4, 8\)"):
         WhitenedStem((3, 32, 32), filters=1, seed=0)
     with pytest.raises(ConfigError, match=r"\(channels, height, width\), got \(32, 32\)"):

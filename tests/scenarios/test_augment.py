@@ -39,3 +39,12 @@ def test_all_places_and_both_sides_are_drawn() -> None:
     left, right = columns < 16, columns > 16
     assert columns[left].unique().tolist() == list(range(6, 15))
     assert 1800 < int(right.sum()) < 2200
+
+
+def test_a_smaller_margin_moves_images_less() -> None:
+    image = torch.zeros(1, 3, 16, 16, dtype=torch.uint8)
+    image[:, :, 8, 5] = 255
+    made = crop_and_flip(image.expand(1000, 3, 16, 16), np.random.default_rng(0), pad=2)
+    places = made[:, 0].flatten(1).argmax(dim=1)
+    assert (places // 16).unique().tolist() == list(range(6, 11))
+    assert (places % 16).unique().tolist() == [*range(3, 8), *range(8, 13)]

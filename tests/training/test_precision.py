@@ -8,7 +8,7 @@ import torch
 from crwn import FlyNet, ImageFlyNet, Learner, NeuroModNet
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.models import Network, NeuroModResNet
+from crwn.models import Network, NeuroModResNet, WhitenedResNet
 from crwn.models.image_flynet import best_image_structure
 from crwn.training import precision
 from crwn.training.evaluation import predict_logits
@@ -21,6 +21,7 @@ NETWORKS = {
     "gaussian": lambda: NeuroModNet(20, (64, 32), 3, seed=0),
     "hadamard": lambda: NeuroModNet(20, (64, 32), 3, seed=0, weights="hadamard", norm="layer"),
     "resnet": lambda: NeuroModResNet(width=4, classes=3, seed=0, input_shape=(3, 16, 16)),
+    "resnet-best": lambda: WhitenedResNet(3, seed=0, input_shape=(3, 16, 16), filters=16, channels=8, last=16),
 }
 
 

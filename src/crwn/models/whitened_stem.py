@@ -16,7 +16,7 @@ from crwn.layers.weights.filters import CONTRAST, FilterBank
 from crwn.models.image_encoder import LARGE_SIDE
 
 STRIDE = 2
-SMALLEST_SIDE = 12  # leaves 5 x 5 places, and one after two more strides
+PLACES = 3  # at least, along each side: convolutions that follow average 2 x 2 of them
 
 
 class WhitenedStem(nn.Module):
@@ -56,11 +56,12 @@ class WhitenedStem(nn.Module):
         channels, height, width = (index(length) for length in input_shape)
         self.input_shape = (channels, height, width)
         self.shrink = max(1, math.ceil(max(height, width) / LARGE_SIDE))
-        if channels < 1 or min(height, width) // self.shrink < SMALLEST_SIDE:
+        needed = min(sides) + (PLACES - 1) * STRIDE
+        if channels < 1 or min(height, width) // self.shrink < needed:
             reduced = f" (averaged down by {self.shrink})" if self.shrink > 1 else ""
             raise ConfigError(
-                f"images of {channels} x {height} x {width}{reduced} are too small: {SMALLEST_SIDE} x {SMALLEST_SIDE} "
-                "pixels are needed; enlarge them"
+                f"images of {channels} x {height} x {width}{reduced} are too small for filters of {min(sides)}: "
+                f"{needed} x {needed} pixels are needed; enlarge them, or give smaller filters"
             )
         self.threshold, self.smallest = threshold, min(sides)
         self.maps = 2 * filters
