@@ -128,6 +128,12 @@ def test_a_truncated_archive_is_refused(tmp_path: Path) -> None:
         read_csv(tmp_path / "a.csv.gz")
 
 
+@pytest.mark.parametrize("data", [b"\xff\xfe\x00\xd8garb", b"a,label\n\x8f,\x8d\n"])
+def test_bytes_in_no_known_encoding_are_refused_in_a_line(data: bytes) -> None:
+    with pytest.raises(DataError, match=r"it is no text in UTF-8, UTF-16 or Windows-1252$"):
+        read_csv(data)
+
+
 def test_a_file_without_a_header_has_numbered_columns() -> None:
     table = read_csv(b"1,red\n2,blue\n", header=False)
     assert (table.names, len(table), table.place(1)) == (("column 1", "column 2"), 2, "line 2")

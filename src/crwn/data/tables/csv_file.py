@@ -136,7 +136,9 @@ def _lines(data: Path | bytes, source: str, most: int | None, cells: int | None)
             if len(raw) > most:
                 raise DataError(f"{source} unpacks to more than {most:,} bytes: send less at once")
         text = _decoded(raw)
-    except (OSError, UnicodeError, EOFError, zlib.error) as error:
+    except UnicodeError:
+        raise DataError(f"{source} cannot be read as CSV: it is no text in UTF-8, UTF-16 or Windows-1252") from None
+    except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{source} cannot be read as CSV ({error})") from None
     if "\0" in text:
         raise DataError(f"{source} cannot be read as CSV: it has zero bytes, as files that are no text do")
