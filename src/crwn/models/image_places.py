@@ -46,7 +46,7 @@ def windows(places: tuple[int, int], grid: int, spread: float = 0.0) -> Tensor:
     tensor([[0.5000, 0.5000, 0.0000, 0.0000],
             [0.0000, 0.0000, 0.5000, 0.5000]])
     >>> windows((1, 4), 2, spread=0.5)[0]
-    tensor([0.3986, 0.3986, 0.1684, 0.0344])
+    tensor([0.4136, 0.4136, 0.1522, 0.0206])
     """
     down, across = (_cells(size, grid) if spread == 0 else _gaussians(size, grid, spread) for size in places)
     return torch.einsum("ai,bj->abij", down, across).reshape(grid * grid, -1).contiguous()
