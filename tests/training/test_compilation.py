@@ -7,10 +7,11 @@ from typing import Any, NoReturn
 
 import pytest
 import torch
+from torch import nn
 
 from crwn.data.dataset import Rows
 from crwn.layers.conv import TaskBatchNorm2d
-from crwn.models import NeuroModResNet, resnet18
+from crwn.models import NeuroModResNet, WhitenedResNet, resnet18
 from crwn.training import compilation, train
 from crwn.training.compilation import compiled, find_compiler
 from crwn.training.recipe import Recipe
@@ -57,7 +58,16 @@ def test_compiled_learning_equals_eager() -> None:
 
 
 @pytest.mark.filterwarnings("default")
-def test_a_run_of_many_tasks_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: resnet18(norm=TaskBatchNorm2d, classes=2, width=2),
+        lambda: NeuroModResNet(width=2, classes=2, seed=0, input_shape=(3, 16, 16)),
+        lambda: WhitenedResNet(2, seed=0, input_shape=(3, 16, 16), filters=4, channels=4, last=4),
+    ],
+    ids=["custom", "resnet", "whitened"],
+)
+def test_a_run_of_many_tasks_is_compiled_once(make: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
     """Each task has a replica of its own: if that counted as another network, torch would give up after eight."""
     graphs: list[torch.fx.GraphModule] = []
 
@@ -70,7 +80,7 @@ def test_a_run_of_many_tasks_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("crwn.training.compilation.find_compiler", lambda: "g++")
     monkeypatch.setattr(torch, "compile", lambda function, **settings: compile(function, backend=backend, **settings))
     torch._dynamo.reset()
-    model = resnet18(norm=TaskBatchNorm2d, classes=2, width=2)
+    model = make()
     rows = Rows(torch.randn(8, 3, 16, 16), torch.arange(8) % 2)
     for name in "abc":
         train(model, [PreparedTask(name, rows, range(2))], Recipe(batches=2, compile=True), seed=0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, ClassVar, Protocol
 
 from torch import Tensor, nn
 
 from crwn.layers import parameters_table
 from crwn.models.row_contexts import RowContexts, row_contexts
-from crwn.models.tied import functional_call_tied
+from crwn.models.tied import TiedNames, functional_call_tied, tied_names
 from crwn.models.vectorize import over_rows
 
 NamedTensors = Iterator[tuple[str, Tensor]]
@@ -127,12 +128,15 @@ class Network(nn.Module):
         yield from self.named_buffers()
 
     def caller(self) -> Caller:
-        return self.call_with_context
+        if type(self).forward_with is not Network.forward_with:
+            return self.call_with_context
+        # Outside of what is compiled: comparing tensors there makes every replica another network for torch.
+        return partial(self.call_with_context, tied=tied_names(self))
 
-    def call_with_context(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor:
+    def call_with_context(self, tensors: Mapping[str, Tensor], x: Tensor, *, tied: TiedNames | None = None) -> Tensor:
         """The outputs for rows `x` with these tensors in place of the network's own."""
         if self.must_swap(tensors):
-            return functional_call_tied(self, tensors, x)
+            return functional_call_tied(self, tensors, x, tied)
         return self.forward_with(tensors, x)
 
     def must_swap(self, tensors: Mapping[str, Tensor]) -> bool:
