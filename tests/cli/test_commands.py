@@ -180,6 +180,22 @@ def test_an_interrupted_import_is_an_interruption(
         assert capsys.readouterr().err == "error: stopped; everything finished before is saved\n"
 
 
+def test_ctrl_c_before_the_command_is_imported_prints_no_traceback(tmp_path: Path) -> None:
+    """The first library that is imported sends it, as a user may while a slow machine loads the rest."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    paths = os.pathsep.join([str(tmp_path), *sys.path])
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    code += "import runpy; runpy.run_module('crwn', run_name='__main__')"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "error: stopped\n")
+
+
 def test_quiet_leaves_out_progress_and_notes(tmp_path: Path) -> None:
     lines = ["id,size,label", *(f"{at},{at % 7},{'big' if at % 7 > 3 else 'small'}" for at in range(60))]
     (tmp_path / "t.csv").write_text("\n".join(lines))
