@@ -13,7 +13,9 @@ from crwn.report.tables import aligned
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "results" / "bench" / "hardness.md"
-BEFORE, NOW = (ROOT / "results" / "bench" / name for name in ("defects_before.json", "defects.json"))
+BENCH = ROOT / "results" / "bench"
+BEFORE, NOW = BENCH / "defects_before.json", BENCH / "defects.json"
+ATTACK = BENCH / "attack.json"
 
 # Defect -> what it is, and the test that guards it.
 GUARDS = {
@@ -152,6 +154,55 @@ GUARDS = {
 }
 
 
+# Kinds of the standing attack that were added with the defects they found -> what it was, and the tests.
+BODIES = {
+    "raw_headers": (
+        "`X-Shape` of more than 64 numbers answered with 500",
+        ("serve/test_body.py::test_raw_numbers_that_do_not_match_their_headers",),
+    ),
+    "endless_trailers": (
+        "headers after a chunked body are kept without a limit",
+        ("serve/test_connections.py::test_endless_trailers_are_refused",),
+    ),
+    "bodies_at_once": (
+        "bodies of many clients, each within its limit, fill the memory together",
+        ("serve/test_body.py::test_bodies_of_many_clients_are_held_within_a_limit",),
+    ),
+    "other_protocols": (
+        "a wish for HTTP/2 loses the body, or makes a second request of it; two hosts are taken",
+        (
+            "serve/test_connections.py::test_a_body_is_not_taken_for_another_protocol",
+            "serve/test_connections.py::test_two_host_headers_are_refused",
+        ),
+    ),
+    "large_fields": (
+        "15 MB of empty lists anywhere but in the rows of a prediction stop the service for seconds",
+        (
+            "serve/test_parsing.py::test_a_large_body_does_not_stop_other_requests",
+            "serve/test_parsing.py::test_large_rows_by_column_name_are_parsed_in_parts",
+        ),
+    ),
+    "table_bombs": (
+        "a small archive of a table becomes gigabytes of cells; a large one holds Python's lock while it is read",
+        (
+            "data/tables/test_csv_file.py::test_text_of_too_many_cells_is_refused_before_it_is_split",
+            "data/tables/test_csv_file.py::test_numbers_are_read_without_keeping_other_threads_waiting",
+        ),
+    ),
+}
+
+
+def tried(record: dict[str, Any], name: str) -> str:
+    """What the standing attack met with one kind."""
+    found = record["outcomes"].get(name)
+    if found is None:
+        return "not tried"
+    waits = found["named_predictions"]
+    failed = sum(waits["failed"].values())
+    parts = [f"{found['broken']} of {found['tries']:,} broken", f"p99 {waits['p99_ms']:,.0f} ms"]
+    return ", ".join([*parts, f"{failed} named predictions failed"] if failed else parts)
+
+
 def outcome(record: dict[str, Any], name: str) -> str:
     found = record["outcomes"].get(name)
     if found is None:
@@ -164,6 +215,14 @@ def page() -> str:
     rows = [
         (what, f"`tests/{test}`", outcome(before, name), outcome(now, name)) for name, (what, test) in GUARDS.items()
     ]
+    attack = json.loads(ATTACK.read_text())
+    bodies = aligned(
+        ["defect of 7c0dd5a", "tests that guard it", "the attack's kind", "now"],
+        [
+            (what, ", ".join(f"`tests/{test}`" for test in tests), f"`{name}`", tried(attack, name))
+            for name, (what, tests) in BODIES.items()
+        ],
+    )
     table = aligned(["defect", "the test that guards it", "before (0f0802a)", "now"], rows)
     return f"""# Defects that an attack found, and what guards against them
 
@@ -174,6 +233,22 @@ that it did not get to it. `benchmarks/attack.py` attacks the same places at len
 {table}
 
 Before: `{before["command"]}` with `PYTHONPATH` naming the older code. Now: `{now["command"]}`.
+
+## Found by trying what the attack did not have
+
+Each of these tests fails on commit 7c0dd5a. The standing attack has a kind for each: how many of its tries broke
+something, and the p99 of predictions with a named task meanwhile.
+
+{bodies}
+
+Three further defects were found by hand:
+
+- a worker that is stopped kept `/metrics` and changes of the others waiting for ever:
+  `tests/serve/test_group.py::test_a_process_that_hangs_keeps_nobody_waiting`;
+- on a full disk, `crwn backup` and opening advised to restore a healthy bank:
+  `tests/learner/test_backup.py::test_on_a_full_disk_nothing_is_called_damaged`;
+- Ctrl-C while a slow machine imports the command printed a traceback:
+  `tests/cli/test_commands.py::test_ctrl_c_before_the_command_is_imported_prints_no_traceback`.
 """
 
 
