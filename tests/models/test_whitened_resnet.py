@@ -1,5 +1,7 @@
 """WhitenedResNet: its counts, what the head takes, learning alone and after others, mirror images, what it refuses."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -131,5 +133,6 @@ def test_what_it_refuses() -> None:
         small(blocks=-1)
     with pytest.raises(ConfigError, match="grid 0 and blocks 0 leave nothing"):
         small(blocks=0, grid=0)
-    with pytest.raises(ConfigError, match="head_scale must be over 0, got 0"):
-        small(head_scale=0)
+    for scale in (0, -1.0, math.inf, math.nan):
+        with pytest.raises(ConfigError, match=f"head_scale must be over 0 and finite, got {scale}"):
+            small(head_scale=scale)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from operator import index
 from typing import Any
@@ -82,8 +83,8 @@ class WhitenedResNet(Network):
                 raise ConfigError(f"{name} must be at least {least[name]}, got {count}")
         if not (grid or blocks):
             raise ConfigError("grid 0 and blocks 0 leave nothing for the head: give at least one of them")
-        if not head_scale > 0:
-            raise ConfigError(f"head_scale must be over 0, got {head_scale}")
+        if not 0 < head_scale < math.inf:
+            raise ConfigError(f"head_scale must be over 0 and finite, got {head_scale}")
         context: dict[str, Any] = {"modulation": modulation, "start": start, "start_scale": float(start_scale)}
 
         def conv(in_channels: int, out_channels: int, kernel_size: int, **settings: Any) -> nn.Module:
