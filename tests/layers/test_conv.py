@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_names, context_tensors
-from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last
+from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last, convolve_and_normalize
 
 
 def written_out(layer: ModulatedConv2d, x: torch.Tensor) -> torch.Tensor:
@@ -133,3 +133,43 @@ def test_channels_last_changes_memory_not_values() -> None:
     assert torch.equal(channels_last(x), x)
     assert channels_last(x).is_contiguous(memory_format=torch.channels_last)
     assert torch.equal(vmap(channels_last)(x[None]), x[None])
+
+
+def alpha_gradient(precision: str, alpha: float = 0.7) -> float:
+    """Of a sum of products with what comes out of a convolution and its norm, in a batch of 16 images."""
+    conv, norm = ModulatedConv2d(10, 20, 3, seed=0, padding=1), TaskBatchNorm2d(20)
+    x = channels_last(torch.randn(16, 10, 8, 8, generator=torch.Generator().manual_seed(0)))
+    weight = torch.randn(16, 20, 8, 8, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        conv.alpha.fill_(alpha)
+    if precision == "float64":
+        conv, norm, x = conv.double(), norm.double(), x.double()
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
+        out = convolve_and_normalize(conv, norm, x)
+    (out.relu() * weight).sum().backward()
+    return float(conv.alpha.grad)
+
+
+def test_in_bfloat16_the_gradient_of_alpha_is_no_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = alpha_gradient("float64")
+    assert alpha_gradient("bf16") == pytest.approx(exact, rel=0.3)
+    assert alpha_gradient("float32") == pytest.approx(exact, rel=0.1)
+    monkeypatch.setattr(TaskBatchNorm2d, "with_alpha", lambda norm, x, alpha: norm(alpha.to(x.dtype) * x))
+    assert abs(alpha_gradient("bf16")) > 10 * abs(exact)
+
+
+@pytest.mark.parametrize("modulation", ["both", "local"])
+def test_a_convolution_with_its_norm_is_one_after_the_other(modulation: str) -> None:
+    x = channels_last(torch.randn(4, 10, 8, 8, generator=torch.Generator().manual_seed(0)))
+    weight = torch.randn(4, 20, 8, 8, generator=torch.Generator().manual_seed(1))
+    found = []
+    for together in (True, False):
+        conv, norm = ModulatedConv2d(10, 20, 3, seed=0, padding=1, modulation=modulation), TaskBatchNorm2d(20)
+        with torch.no_grad():
+            conv.alpha.fill_(-2.0)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            out = convolve_and_normalize(conv, norm, x) if together else norm(conv(x))
+        (out.relu() * weight).sum().backward()
+        found.append((out, norm.running_mean, norm.running_var, conv.v.grad))
+    torch.testing.assert_close(found[0][:3], found[1][:3], rtol=0.02, atol=0.02)
+    assert torch.cosine_similarity(found[0][3].flatten(), found[1][3].flatten(), 0) > 0.99

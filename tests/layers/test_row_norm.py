@@ -43,6 +43,26 @@ def test_bfloat16_is_rounded_once(shape: tuple[int, ...]) -> None:
     torch.testing.assert_close(found.double(), exact, rtol=2**-8, atol=1e-3)
 
 
+@pytest.mark.parametrize("alpha", [1.0, -0.3, 4.0, 1e-3, 0.0])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_factor_before_the_norm(shape: tuple[int, ...], alpha: float) -> None:
+    """Outputs, statistics and gradients are those of `alpha * x`, computed in float64."""
+    ours, theirs = images(shape).requires_grad_(), images(shape).double().requires_grad_()
+    factor = torch.tensor(alpha).requires_grad_()
+    exact = torch.tensor(alpha, dtype=torch.float64).requires_grad_()
+    weight = torch.randn(shape, generator=torch.Generator().manual_seed(1))
+    mean, var = torch.zeros(shape[1]), torch.ones(shape[1])
+    mean64, var64 = torch.zeros(shape[1], dtype=torch.float64), torch.ones(shape[1], dtype=torch.float64)
+    one = batch_norm_by_rows(ours, mean, var, 0.1, 1e-5, factor)
+    other = F.batch_norm(exact * theirs, mean64, var64, None, None, True, 0.1, 1e-5)
+    torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close([mean.double(), var.double()], [mean64, var64], rtol=1e-5, atol=1e-5)
+    (one * weight).sum().backward()
+    (other * weight).sum().backward()
+    torch.testing.assert_close(ours.grad.double(), theirs.grad, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(factor.grad.double(), exact.grad, rtol=1e-3, atol=1e-12)
+
+
 def test_a_large_level_leaves_the_variance() -> None:
     x = (torch.randn(8, 10, 8, 8) + 50).contiguous(memory_format=torch.channels_last)
     mean, var = torch.zeros(10), torch.ones(10)

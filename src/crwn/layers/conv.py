@@ -82,9 +82,16 @@ class ModulatedConv2d(Modulated, Mergeable):
         return self.weight.numel()
 
     def forward(self, x: Tensor) -> Tensor:
+        return self._convolve(x, self.gain)
+
+    def without_alpha(self, x: Tensor) -> Tensor:
+        """The outputs divided by alpha, for a norm that applies it."""
+        return self._convolve(x, self.v)
+
+    def _convolve(self, x: Tensor, gain: Tensor) -> Tensor:
         if x.shape[-3] != self.in_channels:
             raise DataError(f"images have {x.shape[-3]} channels, this layer takes {self.in_channels}")
-        kernel = self.weight * self.gain
+        kernel = self.weight * gain
         return F.conv2d(x, kernel, None, self.stride, self.padding, self.dilation, self.groups)
 
     @torch.no_grad()
@@ -137,6 +144,10 @@ class TaskBatchNorm2d(Mergeable):
             x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
         )
 
+    def with_alpha(self, x: Tensor, alpha: Tensor) -> Tensor:
+        """Of `alpha * x`, while training, with an exact gradient of alpha."""
+        return batch_norm_by_rows(x, self.running_mean, self.running_var, self.momentum, self.eps, alpha)
+
     def to_plain(self) -> nn.BatchNorm2d:
         plain = nn.BatchNorm2d(
             len(self.running_mean),
@@ -151,6 +162,25 @@ class TaskBatchNorm2d(Mergeable):
 
     def extra_repr(self) -> str:
         return f"{len(self.running_mean)} channels, momentum {self.momentum}"
+
+
+def convolve_and_normalize(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tensor:
+    """`norm(conv(x))`; while a modulated convolution trains in bfloat16, with an exact gradient of its alpha.
+
+    Batch norm divides alpha out, so its gradient is a small rest of terms that cancel. In bfloat16 only rounding would
+    be left of it, and an optimizer that divides by its size would carry alpha at random through zero.
+    """
+    if (
+        isinstance(conv, ModulatedConv2d)
+        and isinstance(norm, TaskBatchNorm2d)
+        and norm.training
+        and norm.weight is None
+        and conv.alpha.requires_grad
+        and torch.is_autocast_enabled(x.device.type)
+    ):
+        return norm.with_alpha(conv.without_alpha(x), conv.alpha)
+    out: Tensor = norm(conv(x))
+    return out
 
 
 def channels_last(x: Tensor) -> Tensor:

@@ -3,6 +3,10 @@
 Channels are innermost in memory. Where they do not fill a vector of the processor, every vector of the usual batch
 norm is partly empty, and bfloat16 is no faster than float32. Here a row of pixels with all its channels is summed and
 scaled at once, with the statistics of the channels repeated for every pixel.
+
+A factor alpha of the kernel before the norm is applied here too. Batch norm divides it out again, so that its gradient
+is what eps leaves of it, a millionth of the terms that cancel, and in bfloat16 rounding is larger by far. Here nothing
+cancels: the gradient is the product of eps with a sum.
 """
 
 from __future__ import annotations
@@ -20,18 +24,23 @@ def by_rows_pays(x: Tensor) -> bool:
     return x.dtype == torch.bfloat16 and x.device.type == "cpu" and x.shape[-3] % VECTOR != 0
 
 
-def batch_norm_by_rows(x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float) -> Tensor:
-    """What `F.batch_norm` returns while training, without gain and bias; statistics and sums are float32.
+def batch_norm_by_rows(
+    x: Tensor, running_mean: Tensor, running_var: Tensor, momentum: float, eps: float, alpha: Tensor | None = None
+) -> Tensor:
+    """What `F.batch_norm` of `alpha * x` returns while training, without gain and bias; sums are float32.
 
     Args:
         x: images `[batch, channels, height, width]`.
-        running_mean, running_var: `[channels]`, updated in place.
+        running_mean, running_var: `[channels]`, updated in place with the statistics of `alpha * x`.
+        alpha: one number; 1 where it is left out.
     """
     with torch.autocast(x.device.type, enabled=False):
-        out, mean, var = _ByRows.apply(x, _repeated(x), eps)  # type: ignore[no-untyped-call]
+        factor = torch.ones((), device=x.device) if alpha is None else alpha
+        out, mean, var = _ByRows.apply(x, _repeated(x), factor, eps)  # type: ignore[no-untyped-call]
         count = _count(x)
-        running_mean.mul_(1 - momentum).add_(mean, alpha=momentum)
-        running_var.mul_(1 - momentum).add_(var, alpha=momentum * count / max(count - 1, 1))
+        kept = factor.detach()
+        running_mean.mul_(1 - momentum).add_(kept * mean, alpha=momentum)
+        running_var.mul_(1 - momentum).add_(kept.square() * var, alpha=momentum * count / max(count - 1, 1))
     return out  # type: ignore[no-any-return]
 
 
@@ -41,35 +50,40 @@ def _repeated(x: Tensor) -> Tensor:
 
 
 class _ByRows(torch.autograd.Function):
-    """`(x - mean) / sqrt(var + eps)` with the mean and variance of every channel."""
+    """`alpha * (x - mean) / sqrt(alpha**2 * var + eps)` with the mean and variance of every channel."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(x: Tensor, repeated: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(x: Tensor, repeated: Tensor, alpha: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
         rows = _rows(x)
         sums = torch.stack([rows.sum(0), rows.square().sum(0)]) @ repeated.mT  # [2, channels]
         mean, square = sums / _count(x)
         var = (square - mean.square()).clamp_min(0.0)
-        scale, shift = _over_rows(mean, var, repeated, eps)
+        scale, shift = alpha * _over_rows(mean, _root(var, alpha, eps), repeated)
         return _images((rows * scale + shift).to(x.dtype), x), mean, var
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, float], output: tuple[Tensor, Tensor, Tensor]) -> None:
-        x, repeated, ctx.eps = inputs
+    def setup_context(
+        ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, float], output: tuple[Tensor, Tensor, Tensor]
+    ) -> None:
+        x, repeated, alpha, ctx.eps = inputs
         _, mean, var = output
-        ctx.save_for_backward(x, repeated, mean, var)
+        ctx.save_for_backward(x, repeated, alpha, mean, var)
         ctx.mark_non_differentiable(mean, var)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        x, repeated, mean, var = ctx.saved_tensors
-        scale, shift = _over_rows(mean, var, repeated, ctx.eps)
-        normed = _rows(x) * scale + shift
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, Tensor, None]:
+        x, repeated, alpha, mean, var = ctx.saved_tensors
+        root = _root(var, alpha, ctx.eps)
+        scale, shift = _over_rows(mean, root, repeated)
+        normed = _rows(x) * scale + shift  # without alpha
         back = _rows(gradients[0])
-        sums = torch.stack([back.sum(0), (back * normed).sum(0)]) @ repeated.mT / _count(x)
-        level, slope = sums @ repeated
-        return _images((scale * (back - level - normed * slope)).to(x.dtype), x), None, None
+        level, slope = torch.stack([back.sum(0), (back * normed).sum(0)]) @ repeated.mT / _count(x)  # [channels]
+        to_alpha = (slope * root.square()).sum() * (ctx.eps * _count(x))
+        levels, slopes = torch.stack([level, alpha.square() * slope]) @ repeated
+        to_x = alpha * scale * (back - levels - normed * slopes)
+        return _images(to_x.to(x.dtype), x), None, to_alpha.reshape(alpha.shape), None
 
 
 def _rows(x: Tensor) -> Tensor:
@@ -82,10 +96,14 @@ def _images(rows: Tensor, like: Tensor) -> Tensor:
     return rows.view(batch, height, width, channels).permute(0, 3, 1, 2)
 
 
-def _over_rows(mean: Tensor, var: Tensor, repeated: Tensor, eps: float) -> Tensor:
+def _root(var: Tensor, alpha: Tensor, eps: float) -> Tensor:
+    """`[channels]`: one over the deviation of `alpha * x`."""
+    return torch.rsqrt(alpha.square() * var + eps)
+
+
+def _over_rows(mean: Tensor, root: Tensor, repeated: Tensor) -> Tensor:
     """`[2, width * channels]`: what a row is multiplied by, and what is added."""
-    scale = torch.rsqrt(var + eps)
-    return torch.stack([scale, -mean * scale]) @ repeated
+    return torch.stack([root, -mean * root]) @ repeated
 
 
 def _count(x: Tensor) -> int:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crwn.errors import ConfigError, DataError
 from crwn.layers import ModulatedLinear
-from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last
+from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last, convolve_and_normalize
 from crwn.models.network import Network
 
 STEMS = ("small", "standard")
@@ -60,16 +60,17 @@ class Block(nn.Module):
         self.conv2 = conv(inner, out_channels, 3, stride=1, padding=1, name=f"{name}.conv2")
         self.norm2 = norm(out_channels)
         self.stride = stride
-        self.shortcut: nn.Module = nn.Identity()
+        self.shortcut: nn.Sequential | None = None
         if stride != 1 or in_channels != out_channels:
             shortcut = conv(in_channels, out_channels, 1, stride=1, padding=0, name=f"{name}.shortcut")
             self.shortcut = nn.Sequential(shortcut, norm(out_channels))
 
     def forward(self, x: Tensor) -> Tensor:
-        out = F.relu(self.norm1(self.conv1(x)))
+        out = F.relu(convolve_and_normalize(self.conv1, self.norm1, x))
         # Equal to a 1x1 convolution with this stride, whose backward pass crashes in oneDNN with channels last.
         kept = x if self.stride == 1 else channels_last(x[..., :: self.stride, :: self.stride])
-        return F.relu(self.norm2(self.conv2(out)) + self.shortcut(kept))
+        shortcut = kept if self.shortcut is None else convolve_and_normalize(*self.shortcut, kept)
+        return F.relu(convolve_and_normalize(self.conv2, self.norm2, out) + shortcut)
 
 
 class ResNet18(nn.Module):
@@ -122,7 +123,7 @@ class ResNet18(nn.Module):
             raise DataError(
                 f"inputs have shape {tuple(x.shape)}, this network takes images [rows, {self.channels}, height, width]"
             )
-        x = F.relu(self.stem_norm(self.stem(channels_last(x))))
+        x = F.relu(convolve_and_normalize(self.stem, self.stem_norm, channels_last(x)))
         if self.pooled:
             x = F.max_pool2d(x, 3, stride=2, padding=1)
         out: Tensor = self.head(self.blocks(x).mean(dim=(2, 3)))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from crwn.errors import ConfigError, DataError
 from crwn.layers import ModulatedLinear
-from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last
+from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last, convolve_and_normalize
 from crwn.models.image_encoder import ROOT_FLOOR
 from crwn.models.network import Network
 from crwn.models.resnet import Block, MakeConv, MakeNorm
@@ -157,7 +157,7 @@ class Branch(nn.Module):
 
     def forward(self, maps: Tensor) -> Tensor:
         small = self.norm(_root(F.avg_pool2d(maps, 2)))
-        out = self.blocks(F.relu(self.mix_norm(self.mix(channels_last(small)))))
+        out = self.blocks(F.relu(convolve_and_normalize(self.mix, self.mix_norm, channels_last(small))))
         averages: Tensor = self.last_norm(out.mean(dim=(2, 3), keepdim=True))
         return averages.flatten(1)
 
