@@ -147,7 +147,9 @@ def alpha_gradient(precision: str, alpha: float = 0.7) -> float:
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
         out = convolve_and_normalize(conv, norm, x)
     (out.relu() * weight).sum().backward()
-    return float(conv.alpha.grad)
+    gradient = conv.alpha.grad
+    assert gradient is not None
+    return float(gradient)
 
 
 def test_in_bfloat16_the_gradient_of_alpha_is_no_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,6 +172,7 @@ def test_a_convolution_with_its_norm_is_one_after_the_other(modulation: str) -> 
         with torch.autocast("cpu", dtype=torch.bfloat16):
             out = convolve_and_normalize(conv, norm, x) if together else norm(conv(x))
         (out.relu() * weight).sum().backward()
+        assert conv.v.grad is not None
         found.append((out, norm.running_mean, norm.running_var, conv.v.grad))
     torch.testing.assert_close(found[0][:3], found[1][:3], rtol=0.02, atol=0.02)
     assert torch.cosine_similarity(found[0][3].flatten(), found[1][3].flatten(), 0) > 0.99

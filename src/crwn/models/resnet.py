@@ -69,8 +69,9 @@ class Block(nn.Module):
         out = F.relu(convolve_and_normalize(self.conv1, self.norm1, x))
         # Equal to a 1x1 convolution with this stride, whose backward pass crashes in oneDNN with channels last.
         kept = x if self.stride == 1 else channels_last(x[..., :: self.stride, :: self.stride])
-        shortcut = kept if self.shortcut is None else convolve_and_normalize(*self.shortcut, kept)
-        return F.relu(convolve_and_normalize(self.conv2, self.norm2, out) + shortcut)
+        if self.shortcut is not None:
+            kept = convolve_and_normalize(self.shortcut[0], self.shortcut[1], kept)
+        return F.relu(convolve_and_normalize(self.conv2, self.norm2, out) + kept)
 
 
 class ResNet18(nn.Module):
