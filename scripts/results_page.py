@@ -58,7 +58,8 @@ def write_page(records: Path, page: Path, *, tables: Path | None = None) -> None
         agreement_table({suite.title: every[suite.name] for suite in suites}).markdown(),
         "Counted are the cells that the paper prints, each once: rows of ours beside them (Hadamard weights, joint "
         "training, tuned recipes) are not. Full length is all tasks and all batches or epochs. A result above the "
-        "paper's by more than half a point is a difference like one below.",
+        "paper's by more than half a point is a difference like one below. Cells marked bf16 were learned and "
+        "evaluated with `precision=bf16`, whose accuracies `docs/decisions.md` compares; the last column counts them.",
     ]
     for suite in suites:
         name, filled = suite.name, every[suite.name]

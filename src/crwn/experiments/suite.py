@@ -129,6 +129,12 @@ class Filled:
         return self.results[0].budget == USUAL_BUDGET[self.cell.column.scenario]
 
     @property
+    def in_bf16(self) -> bool:
+        """Whether the runs were computed in bfloat16, which the cell does not ask for."""
+        wanted = self.cell.config().settings.get("precision")
+        return bool(self.results) and self.results[0].settings.get("precision", wanted) != wanted
+
+    @property
     def forgetting(self) -> float | None:
         values = [result.forgetting for result in self.results if result.forgetting is not None]
         return average(values) if values else None
@@ -165,17 +171,17 @@ def fill(cell: Cell, base: Path, *, tasks: int | None, seeds: Sequence[int] | No
     wanted = cell.config(tasks=tasks)
     if seeds is not None:
         folders = [wanted.model_copy(update={"seed": seed}).folder(base) for seed in seeds]
-    else:
-        folders = sorted(wanted.folder(base).parent.glob("seed-*"))
-    return _filled(cell, folders)
+        return _filled(cell, folders)
+    return _all_seeds(cell, wanted, base)
 
 
 def fill_best(cell: Cell, base: Path) -> Filled:
-    """The most complete records there are for a cell: the paper's protocol, or else the longest that was run."""
-    whole = fill(cell, base, tasks=None, seeds=None)
-    if whole.results:
-        return whole
+    """The most complete records of a cell: the paper's protocol, this in bfloat16, or else the longest that was run."""
     wanted = cell.config()
+    for settings in (wanted.settings, wanted.settings | {"precision": "bf16"}):
+        whole = _all_seeds(cell, wanted.model_copy(update={"settings": settings}), base)
+        if whole.results:
+            return whole
     by_folder: dict[Path, list[RunResult]] = {}
     folders: dict[Path, list[Path]] = {}
     for path in sorted((base / wanted.scenario_name).glob(f"{wanted.method}-{wanted.size}*/seed-*/result.json")):
@@ -194,6 +200,10 @@ def fill_best(cell: Cell, base: Path) -> Filled:
 
     best = max(by_folder, key=lambda folder: completeness(by_folder[folder]), default=None)
     return _filled(cell, [] if best is None else folders[best])
+
+
+def _all_seeds(cell: Cell, wanted: RunConfig, base: Path) -> Filled:
+    return _filled(cell, sorted(wanted.folder(base).parent.glob("seed-*")))
 
 
 def _filled(cell: Cell, folders: Sequence[Path]) -> Filled:

@@ -44,6 +44,10 @@ class Agreement:
     def with_seeds(self) -> list[Filled]:
         return [cell for cell in self.full if len(cell.results) >= SEEDS]
 
+    @property
+    def in_bf16(self) -> list[Filled]:
+        return [cell for cell in self.full if cell.in_bf16]
+
 
 def agreement(filled: Sequence[Filled]) -> Agreement:
     """Return the paper's cells of a table.
@@ -61,9 +65,9 @@ def agreement(filled: Sequence[Filled]) -> Agreement:
 def agreement_table(tables: Mapping[str, Sequence[Filled]]) -> Table:
     """Return the counts of every table, by its title, and their sums."""
     close, seeds = f"full length, within {CLOSE}", f"full length, {SEEDS} seeds"
-    head = ["table", "cells of the paper", "at full length", close, seeds]
+    head = ["table", "cells of the paper", "at full length", close, seeds, "full length, in bf16"]
     found = [agreement(filled) for filled in tables.values()]
-    counts = [[len(one.cells), len(one.full), len(one.close), len(one.with_seeds)] for one in found]
+    counts = [[len(cells) for cells in (one.cells, one.full, one.close, one.with_seeds, one.in_bf16)] for one in found]
     rows = [[title, *map(str, row)] for title, row in zip(tables, counts, strict=True)]
     return Table(head, [*rows, ["all", *(str(sum(column)) for column in zip(*counts, strict=True))]])
 

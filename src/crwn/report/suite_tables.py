@@ -89,7 +89,7 @@ def _values(found: Filled) -> dict[str, object]:
         "scenario": config.scenario,
         "method": config.method,
         "size": config.size,
-        "settings": " ".join(f"{key}={value}" for key, value in sorted(config.settings.items())),
+        "settings": " ".join(f"{key}={value}" for key, value in sorted((first or config).settings.items())),
         "seeds": " ".join(str(result.seed) for result in found.results),
         "tasks": len(first.tasks) if first else "",
         "protocol": found.unusual or ("the paper's" if first else ""),
@@ -140,6 +140,8 @@ def _ours(found: Filled) -> str:
     remarks = [found.unusual] if found.unusual else []
     if len(found.results) == 1:
         remarks.append("1 seed")
+    if found.in_bf16:
+        remarks.append("bf16")
     return f"{text} ({', '.join(remarks)})" if remarks else text
 
 
@@ -191,10 +193,11 @@ def _times(filled: Sequence[Filled], found: Filled | None) -> list[str]:
 
 
 def _own_seconds(found: Filled | None) -> str:
-    """Return our seconds, with the length of a task where it is not the paper's."""
+    """Return our seconds, with the length of a task where it is not the paper's, and the precision."""
     if found is None or found.seconds is None:
         return NOTHING
-    return _seconds(found.seconds) + ("" if found.full_budget else f" ({found.results[0].length})")
+    remarks = ([] if found.full_budget else [found.results[0].length]) + (["bf16"] if found.in_bf16 else [])
+    return _seconds(found.seconds) + (f" ({', '.join(remarks)})" if remarks else "")
 
 
 def _seconds(value: float | None) -> str:
