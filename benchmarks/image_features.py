@@ -69,10 +69,16 @@ def encoders() -> dict[str, dict[str, Any]]:
     del best["gains"], best["symmetric"]
     filters = filters_for("30k", gains=CLASSES - 1) - best["colours"]
     one_layer = best | {"second": 0, "filters": filters}
+    smaller: dict[str, dict[str, Any]] = {}
+    for size in ("10k", "20k"):
+        plain: dict[str, Any] = dict(best_image_structure(size, CLASSES))
+        del plain["gains"], plain["symmetric"]
+        smaller |= {f"{size}, cells": plain | {"spread": 0.0}, f"{size}, windows": plain | {"spread": SPREAD}}
     return {
         "30k, one layer, cells": one_layer | {"spread": 0.0},
         "30k, one layer": one_layer,
         "30k": best,
+        **smaller,
     }
 
 

@@ -24,7 +24,9 @@ from crwn._utils import write_whole
 from crwn.bench.record import heading
 from crwn.data.dataset import Rows
 from crwn.layers.weights import named_generator
+from crwn.methods.flynet import BEST_DECAY
 from crwn.models import ImageFlyNet
+from crwn.models.image_flynet import BEST_SPREAD, best_image_structure
 from crwn.scenarios import Task, make_scenario
 from crwn.training.evaluation import accuracy, predict_logits
 from crwn.training.loop import train
@@ -61,6 +63,11 @@ RECIPES: dict[str, dict[str, Any]] = {
     "rate 0.05": {"rate": 0.05},
     "batches of 512": {"batch_size": 512},
     "80 epochs": {"epochs": 80},
+}
+BEST: dict[str, Any] = dict(best_image_structure("5k", 5))
+PRESETS: dict[str, dict[str, Any]] = {
+    "preset best, cells": BEST | {"spread": 0.0},
+    "preset best, windows": BEST | {"spread": BEST_SPREAD["30k"]},
 }
 
 
@@ -122,6 +129,7 @@ def main() -> None:
     tasks = list(make_scenario("split-cifar100", seed=0, tasks=given.tasks))
     wanted: list[tuple[str, dict[str, Any], dict[str, Any]]] = [(name, ENCODERS[name], {}) for name in ENCODERS]
     wanted += [(f"{given.encoder}, {name}", ENCODERS[given.encoder], changes) for name, changes in RECIPES.items()]
+    wanted += [(name, settings, {"weight_decay": BEST_DECAY}) for name, settings in PRESETS.items()]
     made: tuple[dict[str, Any], Features] | None = None
     for name, settings, changes in wanted:
         label = name if given.filters is None else f"{name}, {given.filters} filters"

@@ -19,7 +19,7 @@ from crwn.models.second_layer import GRID
 SIZES = {"5k": 5_000, "10k": 10_000, "20k": 20_000, "30k": 30_000}  # by the number of learned parameters, at most
 BEST_GAINS = {"5k": 1, "10k": 4, "20k": 4, "30k": 4}  # of the preset "best", for at least five classes
 BEST_COLOURS = {"5k": 32, "10k": 16, "20k": 32, "30k": 24}
-BEST_SPREAD = {"30k": 0.7}
+BEST_SPREAD = {"10k": 0.7, "20k": 0.7, "30k": 0.7}
 BEST_SECOND = {"30k": 576}
 STEP = 16  # filters are a multiple of it, as vectors of the processor are
 
@@ -214,7 +214,7 @@ def best_image_structure(size: str, classes: int) -> ImageStructure:
     """The structure of the preset "best" for a size: from 10k on, as many gains as make a decoder any linear one.
 
     >>> best_image_structure("20k", classes=5)
-    {'filters': 240, 'sides': (3, 4, 8), 'colours': 32, 'gains': 4, 'symmetric': True}
+    {'filters': 240, 'sides': (3, 4, 8), 'colours': 32, 'gains': 4, 'symmetric': True, 'spread': 0.7}
     >>> best_image_structure("30k", classes=5)
     {'filters': 136, 'sides': (3, 4, 8), 'colours': 24, 'gains': 4, 'symmetric': True, 'spread': 0.7, 'second': 576}
     """
