@@ -1,9 +1,9 @@
 """Gradients of alpha and v of NeuroModNet 1d by precision, against float64: `python benchmarks/alpha_gradients.py`.
 
 At the start, and after some steps of training in float32, every layer's gradients of one batch are computed in float64,
-float32, bfloat16, and bfloat16 with alpha in the kernel, as it is in float32, instead of in the norm. The record has
-the median over layers (without the head) of the error of alpha's gradient as a multiple of its size, the share of
-layers in which its sign is right, and the median cosine of the gradients of v.
+float32 and bfloat16, with alpha in the kernel and, with `exact_alpha`, in the norm. The record has the median over
+layers (without the head) of the error of alpha's gradient as a multiple of its size, the share of layers in which its
+sign is right, and the median cosine of the gradients of v.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ from __future__ import annotations
 import argparse
 import statistics
 from collections.abc import Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 from write_record import write_record
 
 from crwn.layers import context_tensors
+from crwn.layers.conv import use_exact_alpha
 from crwn.models import NeuroModResNet
 from crwn.models.functional import replica
 from crwn.scenarios import make_scenario
@@ -30,7 +29,8 @@ from crwn.training.precision import computing_in
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
-WAYS = ("float32", "bf16", "bf16, alpha in the kernel")
+EXACT = "exact alpha"
+WAYS = ("float32", f"float32, {EXACT}", "bf16", f"bf16, {EXACT}")
 
 
 def main() -> None:
@@ -93,17 +93,12 @@ def gradients(
             value.copy_(context[name])
     if way == "float64":
         network, x = network.double(), x.double()
-    in_kernel = mock.patch("crwn.models.resnet.convolve_and_normalize", one_after_the_other)
-    with computing_in("bf16" if way.startswith("bf16") else "float32"), in_kernel if "kernel" in way else nullcontext():
+    if EXACT in way:
+        use_exact_alpha(network)
+    with computing_in("bf16" if way.startswith("bf16") else "float32"):
         logits = network(x)
     F.cross_entropy(logits if way == "float64" else logits.float(), y).backward()
     return {name: p.grad.double() for name, p in network.named_parameters() if p.grad is not None}
-
-
-def one_after_the_other(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tensor:
-    """Convolution and norm as two steps, as in float32: alpha is in the kernel."""
-    out: Tensor = norm(conv(x))
-    return out
 
 
 if __name__ == "__main__":

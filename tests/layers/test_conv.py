@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_names, context_tensors
-from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last, convolve_and_normalize
+from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last, convolve_and_normalize, use_exact_alpha
 
 
 def written_out(layer: ModulatedConv2d, x: torch.Tensor) -> torch.Tensor:
@@ -135,13 +135,15 @@ def test_channels_last_changes_memory_not_values() -> None:
     assert torch.equal(vmap(channels_last)(x[None]), x[None])
 
 
-def alpha_gradient(precision: str, alpha: float = 0.7) -> float:
+def alpha_gradient(precision: str, *, exact: bool = False, alpha: float = 0.7) -> float:
     """Of a sum of products with what comes out of a convolution and its norm, in a batch of 16 images."""
     conv, norm = ModulatedConv2d(10, 20, 3, seed=0, padding=1), TaskBatchNorm2d(20)
     x = channels_last(torch.randn(16, 10, 8, 8, generator=torch.Generator().manual_seed(0)))
     weight = torch.randn(16, 20, 8, 8, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         conv.alpha.fill_(alpha)
+    if exact:
+        use_exact_alpha(conv)
     if precision == "float64":
         conv, norm, x = conv.double(), norm.double(), x.double()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=precision == "bf16"):
@@ -152,12 +154,12 @@ def alpha_gradient(precision: str, alpha: float = 0.7) -> float:
     return float(gradient)
 
 
-def test_in_bfloat16_the_gradient_of_alpha_is_no_rounding(monkeypatch: pytest.MonkeyPatch) -> None:
-    exact = alpha_gradient("float64")
-    assert alpha_gradient("bf16") == pytest.approx(exact, rel=0.3)
-    assert alpha_gradient("float32") == pytest.approx(exact, rel=0.1)
-    monkeypatch.setattr(TaskBatchNorm2d, "with_alpha", lambda norm, x, alpha: norm(alpha.to(x.dtype) * x))
-    assert abs(alpha_gradient("bf16")) > 10 * abs(exact)
+def test_the_exact_gradient_of_alpha_is_no_rounding() -> None:
+    wanted = alpha_gradient("float64")
+    assert alpha_gradient("float32", exact=True) == pytest.approx(wanted, rel=1e-3)
+    assert alpha_gradient("bf16", exact=True) == pytest.approx(wanted, rel=0.3)
+    assert alpha_gradient("float32") == pytest.approx(wanted, rel=0.1)
+    assert abs(alpha_gradient("bf16")) > 10 * abs(wanted)
 
 
 @pytest.mark.parametrize("modulation", ["both", "local"])
@@ -169,8 +171,10 @@ def test_a_convolution_with_its_norm_is_one_after_the_other(modulation: str) -> 
         conv, norm = ModulatedConv2d(10, 20, 3, seed=0, padding=1, modulation=modulation), TaskBatchNorm2d(20)
         with torch.no_grad():
             conv.alpha.fill_(-2.0)
+        if together:
+            use_exact_alpha(conv)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            out = convolve_and_normalize(conv, norm, x) if together else norm(conv(x))
+            out = convolve_and_normalize(conv, norm, x)
         (out.relu() * weight).sum().backward()
         assert conv.v.grad is not None
         found.append((out, norm.running_mean, norm.running_var, conv.v.grad))

@@ -1,6 +1,7 @@
 """bfloat16: float32 contexts, nearly the same outputs and predictions, weights of the model untouched, refusals."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -123,3 +124,22 @@ def test_the_processor_is_read_from_the_system(
         assert has_bf16() is expected
     finally:
         has_bf16.cache_clear()
+
+
+def test_alpha_is_exact_where_nothing_else_would_be_left_of_its_gradient() -> None:
+    draw = torch.Generator().manual_seed(0)
+    rows = Rows(torch.randn(12, 3, 8, 8, generator=draw), torch.arange(12) % 2)
+    model = NeuroModResNet(4, 2, seed=0, input_shape=(3, 8, 8))
+
+    def alphas(**settings: Any) -> torch.Tensor:
+        recipe = Recipe(optimizer="adam", rate=0.1, batches=2, batch_size=12, **settings)
+        (learned,) = train(model, [PreparedTask("a", rows, range(2))], recipe, seed=0)
+        return torch.stack([value for name, value in learned.tensors.items() if name.endswith("alpha")])
+
+    bf16 = alphas(precision="bf16")
+    assert torch.equal(bf16, alphas(precision="bf16", exact_alpha=True))
+    assert not torch.equal(bf16, alphas(precision="bf16", exact_alpha=False))
+    float32 = alphas()
+    assert torch.equal(float32, alphas(exact_alpha=False))
+    assert not torch.equal(float32, alphas(exact_alpha=True))
+    assert not any(getattr(module, "exact_alpha", False) for module in model.modules())  # the model stays as it was

@@ -41,6 +41,7 @@ class ModulatedConv2d(Modulated, Mergeable):
     """
 
     weight: Tensor
+    exact_alpha = False  # whether the batch norm behind it applies alpha while training, see `use_exact_alpha`
 
     def __init__(
         self,
@@ -165,22 +166,30 @@ class TaskBatchNorm2d(Mergeable):
 
 
 def convolve_and_normalize(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tensor:
-    """`norm(conv(x))`; while a modulated convolution trains in bfloat16, with an exact gradient of its alpha.
-
-    Batch norm divides alpha out, so its gradient is a small rest of terms that cancel. In bfloat16 only rounding would
-    be left of it, and an optimizer that divides by its size would carry alpha at random through zero.
-    """
+    """`norm(conv(x))`; while a modulated convolution with `exact_alpha` trains, with an exact gradient of its alpha."""
     if (
         isinstance(conv, ModulatedConv2d)
+        and conv.exact_alpha
         and isinstance(norm, TaskBatchNorm2d)
         and norm.training
         and norm.weight is None
         and conv.alpha.requires_grad
-        and torch.is_autocast_enabled(x.device.type)
     ):
         return norm.with_alpha(conv.without_alpha(x), conv.alpha)
     out: Tensor = norm(conv(x))
     return out
+
+
+def use_exact_alpha(network: nn.Module) -> None:
+    """Compute gradients of alpha before batch norm without rounding, in a network that nothing else uses.
+
+    Batch norm divides alpha out, so its gradient is a small rest of terms that cancel. In bfloat16 only rounding is
+    left of it, in float32 as much rounding as gradient, and an optimizer that divides by its size carries alpha at
+    random through zero.
+    """
+    for module in network.modules():
+        if isinstance(module, ModulatedConv2d):
+            module.exact_alpha = True
 
 
 def channels_last(x: Tensor) -> Tensor:

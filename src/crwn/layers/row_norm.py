@@ -4,9 +4,9 @@ Channels are innermost in memory. Where they do not fill a vector of the process
 norm is partly empty, and bfloat16 is no faster than float32. Here a row of pixels with all its channels is summed and
 scaled at once, with the statistics of the channels repeated for every pixel.
 
-A factor alpha of the kernel before the norm is applied here too. Batch norm divides it out again, so that its gradient
-is what eps leaves of it, a millionth of the terms that cancel, and in bfloat16 rounding is larger by far. Here nothing
-cancels: the gradient is the product of eps with a sum.
+A factor alpha of the kernel before the norm can be applied here too. Batch norm divides it out again, so that its
+gradient is what eps leaves of it, a millionth of the terms that cancel: rounding is of its size in float32, and far
+larger in bfloat16. Here nothing cancels: the gradient is the product of eps with a sum.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from crwn.data.dataset import StackedRows, visiting_order
 from crwn.errors import CRWNError, DataError
 from crwn.layers import context_tensors
+from crwn.layers.conv import use_exact_alpha
 from crwn.layers.weights import named_generator
 from crwn.models import network_of
 from crwn.models.convert.checks import check_unchanged
@@ -111,6 +112,8 @@ def train(
     steps = recipe.steps(_rows_per_task(tasks))
 
     trained = convert_frozen(replica(model).to(device).train(), recipe.precision)
+    if recipe.uses_exact_alpha:
+        use_exact_alpha(trained)
     tensors = _stacked_contexts(trained, len(tasks), start, device)
     optimizer = make_optimizer(recipe, _learned(trained, tensors))
     forward = ForwardPass(trained, tasks, recipe, seed=seed, device=device)

@@ -36,6 +36,10 @@ class Recipe(BaseModel):
     precision: Literal["float32", "bf16"] = Field(
         "float32", description="of products and activations while a task is trained: bf16 needs AVX512_BF16 or AMX"
     )
+    exact_alpha: bool | None = Field(
+        None,
+        description="compute gradients of alpha before batch norm without rounding; by default in bf16 only",
+    )
     compile: bool = Field(False, description="use torch.compile: pays for long tasks of convolutional networks")
     patience: int = Field(5, ge=1, description="checks without a better validation loss before a task stops")
     check_every: int | None = Field(
@@ -54,6 +58,11 @@ class Recipe(BaseModel):
         if self.momentum and self.optimizer == "adam":
             raise ValueError(f"momentum ({self.momentum}) is for rmsprop and sgd: adam has its own")
         return self
+
+    @property
+    def uses_exact_alpha(self) -> bool:
+        """Whether gradients of alpha before batch norm are computed without rounding."""
+        return self.precision == "bf16" if self.exact_alpha is None else self.exact_alpha
 
     def steps(self, rows: int) -> int:
         """The number of batches for a task of this many rows; 1,000 where neither batches nor epochs are given."""
