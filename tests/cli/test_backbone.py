@@ -39,6 +39,8 @@ def test_photos_are_learned_and_predicted(crwn: Crwn, tmp_path: Path) -> None:
     crwn("learn", wide, "colours", data, "--backbone", "efficientnet-lite0", "--image-size", "32", "--classes", "4")
     assert json.loads((wide / "model.json").read_text())["config"]["gains"] == 3
     assert ", 2 classes, closed form in " in crwn("learn", model, "again", data, "--backbone", "efficientnet-lite0")
+    other = crwn("learn", model, "larger", data, "--image-size", "64", fails=True)
+    assert "photos.crwn was made with --image-size 32, not 64" in other
     new = photos(tmp_path / "new", seed=5, count=3)
     found = crwn("predict", model, new, "--task", "colours", "--json")
     assert found["accuracy"] == 100.0

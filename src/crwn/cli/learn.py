@@ -157,7 +157,7 @@ def command(
         x, y, about = given.rows(shape=None if taken is None else (3, taken.size, taken.size))
         made = custom if taken is None else backbone_network(taken, tuple(x[0].shape), len(set(y)), wanted)
         _make(model, task, x, y, how.options(x, about), wanted, about, length, made)
-    with _open(model, wanted, custom) as learner:
+    with _open(model, wanted, custom, image_size=image_size) as learner:
         use_one_thread_if_small(learner.model)
         if not (resume or replace):
             check_free([task], learner.bank, where=model, hint="--resume continues it, --replace starts over")
@@ -212,8 +212,12 @@ def _make(
     Learner(network, bank=folder).close()
 
 
-def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None) -> Learner:
-    """Open the learner of an existing folder; raise ConfigError for options that contradict how it was made."""
+def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None, *, image_size: str | None) -> Learner:
+    """Open the learner of an existing folder; raise ConfigError for options that contradict how it was made.
+
+    Args:
+        image_size: tasks may differ in it, but not on a backbone.
+    """
     from crwn.learner import Learner
     from crwn.learner.folder import read_description
     from crwn.models.image_flynet import SIZES, filters_for
@@ -222,7 +226,9 @@ def _open(folder: Path, wanted: dict[str, Any], custom: nn.Module | None) -> Lea
     config = record.get("config")
     made = {**(config if isinstance(config, dict) else {}), "model": str(record.get("kind")).removeprefix("image-")}
     if "backbone" in made:
+        made |= {"image-size": str(made.get("size"))}
         made |= {"hidden": made.get("units"), "size": None, "weights": None, "depth": made.get("depth", "head")}
+        wanted = wanted if image_size is None else wanted | {"image-size": image_size}
     if "filters" in made:
         made["size"] = next((size for size in SIZES if filters_for(size, grid=made["grid"]) == made["filters"]), None)
     for option, value in wanted.items():
