@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
@@ -85,3 +89,46 @@ def test_a_run_of_many_tasks_is_compiled_once(make: Callable[[], nn.Module], mon
     for name in "abc":
         train(model, [PreparedTask(name, rows, range(2))], Recipe(batches=2, compile=True), seed=0)
     assert len(graphs) == 1
+
+
+COMPILE = """
+import torch
+from crwn.training.compilation import compiled
+x = torch.ones(4, 4, requires_grad=True)
+y = compiled(lambda x: (x @ x).sin().sum())(x)
+y.backward()
+print(y.item())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_compiler() is None, reason="needs a C++ compiler")
+def test_libraries_that_a_killed_process_cut_short_are_made_anew(tmp_path: Path) -> None:
+    def compile() -> str:
+        command = [sys.executable, "-c", COMPILE]
+        done = subprocess.run(
+            command, env=os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert "failed" not in done.stderr
+        return done.stdout
+
+    first = compile()
+    libraries = list(tmp_path.rglob("*.so"))
+    assert libraries
+    for at, library in enumerate(libraries):  # empty, only a header, without its end
+        os.truncate(library, (0, 900, library.stat().st_size - 1)[at % 3])
+    assert compile() == first
+    assert all(compilation._is_whole(library) for library in libraries)
+
+
+def test_a_library_that_is_being_written_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from filelock import FileLock
+
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    (tmp_path / "locks").mkdir()
+    for name in ("written", "left"):
+        (tmp_path / f"{name}.main.so").touch()
+    with FileLock(tmp_path / "locks" / "written.lock"):
+        compilation._remove_cut_libraries()
+    assert [file.name for file in tmp_path.glob("*.so")] == ["written.main.so"]
