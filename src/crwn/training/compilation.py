@@ -53,7 +53,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _remove_cut_libraries() -> None:
-    """Remove what torch would load or map as it is, and fail, crash, or conclude that there are no vector instructions."""
+    """Remove what torch would load as it is, to fail, crash, or conclude that there are no vector instructions."""
     from filelock import FileLock, Timeout
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
