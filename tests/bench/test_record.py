@@ -16,6 +16,7 @@ from crwn.cli import app
 from crwn.cli.bench import _table
 from crwn.errors import ConfigError
 from crwn.experiments.environment import instruction_set
+from crwn.training.precision import has_bf16
 
 PROMISED = {
     "training": [
@@ -36,6 +37,9 @@ PROMISED = {
     "adapters": ["accuracy_context_1", "accuracy_context_4", "accuracy_ridge", "accuracy_probe"],
     "adapter_speeds": ["blocks", "mixed_vs_plain_3", "mixed_vs_plain_10"],
 }
+if has_bf16():
+    PROMISED["training"] += ["fc256_bf16_vs_paper_style", "fc1024_bf16_vs_paper_style"]
+    PROMISED["images"] += ["bf16_step", "bf16_step_fc"]
 
 
 @pytest.fixture(scope="module")

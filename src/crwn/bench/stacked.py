@@ -15,6 +15,7 @@ from crwn.scenarios import Scenario, make_scenario
 from crwn.training.engines.processes import ProcessEngine
 from crwn.training.evaluation import accuracy, predict_logits
 from crwn.training.loop import Callback, Step, train
+from crwn.training.precision import Precision
 from crwn.training.recipe import make_recipe
 from crwn.training.stacking import model_stack_size
 from crwn.training.task import PreparedTask
@@ -50,7 +51,9 @@ class StepTimer:
 class Stacked:
     """As many tasks at once as the stacking rule allows."""
 
-    def __init__(self, scenario: Scenario, width: int, kind: str, batches: int, seed: int) -> None:
+    def __init__(
+        self, scenario: Scenario, width: int, kind: str, batches: int, seed: int, precision: Precision = "float32"
+    ) -> None:
         (features,) = scenario.input_shape
         self.model = NeuroModNet(features, (width, width), scenario.num_classes, seed=seed, weights=kind)
         self.stack = min(len(scenario), model_stack_size(self.model, batch_size=BATCH))
@@ -58,11 +61,12 @@ class Stacked:
         self.test = scenario[0].test
         self.batches = batches
         self.seed = seed
+        self.precision = precision
 
     def seconds_per_step(self) -> float:
         """Train the whole stack and return the mean seconds of a step."""
         timer = StepTimer()
-        recipe = make_recipe(batches=self.batches + SKIP)
+        recipe = make_recipe(batches=self.batches + SKIP, precision=self.precision)
         self.learned = train(self.model, self.tasks, recipe, seed=self.seed, callbacks=[timer])
         return timer.seconds
 
@@ -85,6 +89,7 @@ class Measured:
     kind: str
     batches: int
     seed: int
+    precision: Precision = "float32"
 
     def do(self, callbacks: Sequence[Callback] = ()) -> float:
         return _stack(self).seconds_per_task()
@@ -103,7 +108,7 @@ class ManyProcesses:
         return max(seconds for _, seconds in self.engine.run([self.what] * count)) / count
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=2)
 def _stack(what: Measured) -> Stacked:
     scenario = make_scenario(f"rotated-{what.data}", seed=what.seed, tasks=16)
-    return Stacked(scenario, what.width, what.kind, what.batches, what.seed)
+    return Stacked(scenario, what.width, what.kind, what.batches, what.seed, what.precision)

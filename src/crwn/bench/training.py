@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -16,6 +16,7 @@ from crwn.data import ImageSet, load
 from crwn.models import NeuroModNet
 from crwn.scenarios import Scenario, make_scenario
 from crwn.training.engines.processes import ProcessEngine
+from crwn.training.precision import PRECISIONS, has_bf16
 
 
 @dataclass(frozen=True)
@@ -39,10 +40,10 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
     sizes = QUICK if quick else FULL
     images = load(sizes.data)
     scenario = make_scenario(f"rotated-{sizes.data}", seed=seed, tasks=16)
-    figures = []
+    figures: list[Figure] = []
     for name, kind in (("256", "gaussian"), ("1024", "gaussian"), ("4096", "hadamard")):
         progress(f"training: {kind} FC{sizes.widths[name]} against the paper-style implementation")
-        figures.append(_against_paper_style(sizes, images, scenario, name, kind, seed))
+        figures += _against_paper_style(sizes, images, scenario, name, kind, seed)
     for name in ("1024", "4096", "16384"):
         progress(f"training: Hadamard against dense at {sizes.widths[name]}")
         figures.append(_against_dense(sizes, scenario, name, seed))
@@ -68,46 +69,55 @@ def _rounds(sizes: Sizes, width: int) -> int:
     return sizes.rounds if width < 4096 else min(3, sizes.rounds)
 
 
-def _against_paper_style(sizes: Sizes, images: ImageSet, scenario: Scenario, name: str, kind: str, seed: int) -> Figure:
+def _against_paper_style(
+    sizes: Sizes, images: ImageSet, scenario: Scenario, name: str, kind: str, seed: int
+) -> Iterator[Figure]:
+    """In float32 and, for dense weights where the processor has it, in bfloat16; the peer computes in float32."""
     width = sizes.widths[name]
-    ours = Stacked(scenario, width, kind, _fewer(sizes.ours, width, min(sizes.ours, 20)), seed)
+    batches = _fewer(sizes.ours, width, min(sizes.ours, 20))
+    precisions = PRECISIONS if kind == "gaussian" and has_bf16() else PRECISIONS[:1]
+    stacks = {chosen: Stacked(scenario, width, kind, batches, seed, chosen) for chosen in precisions}
     dense = NeuroModNet(images.features, (width, width), scenario.num_classes, seed=seed)
-    batches = _fewer(sizes.theirs, width, min(sizes.theirs, 8))
-    own: dict[str, Side] = {"one process": ours.seconds_per_task}
+    peer_batches = _fewer(sizes.theirs, width, min(sizes.theirs, 8))
+    own: dict[str, Side] = {f"{chosen}: one process": stack.seconds_per_task for chosen, stack in stacks.items()}
     theirs: dict[str, Side] = {}
     for workers in sizes.workers:
         peer = PaperStyle(dense, images, angle=30.0, workers=workers)
-        theirs[f"{workers} workers"] = lambda peer=peer: peer.seconds_per_task(  # type: ignore[misc]
-            batches=batches, of=TASK_BATCHES, test_batches=batches
+        theirs[f"theirs: {workers} workers"] = lambda peer=peer: peer.seconds_per_task(  # type: ignore[misc]
+            batches=peer_batches, of=TASK_BATCHES, test_batches=peer_batches
         )
-    rounds = _rounds(sizes, width)
     with ProcessEngine() as engine:
         if engine.workers > 1:
-            many = ManyProcesses(engine, Measured(sizes.data, width, kind, ours.batches, seed))
-            own[f"{engine.workers} processes"] = many.seconds_per_task
-        taken = alternately(own | theirs, rounds)
+            for chosen in precisions:
+                many = ManyProcesses(engine, Measured(sizes.data, width, kind, batches, seed, chosen))
+                own[f"{chosen}: {engine.workers} processes"] = many.seconds_per_task
+        taken = alternately(own | theirs, _rounds(sizes, width))
 
     # Each side gets what is fastest here: the peer its DataLoader workers, ours one process or one for each core.
-    def fastest(sides: Iterable[str]) -> str:
-        return min(sides, key=lambda side: middle(taken[side]))
+    def fastest(whose: str) -> tuple[str, list[float]]:
+        times = {way.partition(": ")[2]: times for way, times in taken.items() if way.startswith(f"{whose}:")}
+        return min(times.items(), key=lambda found: middle(found[1]))
 
-    best, mine = fastest(theirs), fastest(own)
-    words = "" if kind == "gaussian" else f"_{kind}"
-    return ratio(
-        f"training.fc{name}{words}_vs_paper_style",
-        f"seconds a task at the paper's protocol: a paper-style implementation over ours, {kind}, stacked",
-        slower=taken[best],
-        faster=taken[mine],
-        facts={
-            "width": width,
-            "stack": ours.stack,
-            "batches_measured": {"ours": ours.batches, "theirs": batches},
-            "batches_a_task": TASK_BATCHES,
-            "workers": best,
-            "ours": mine,
-            "seconds_by_side": {side: middle(times) for side, times in taken.items()},
-        },
-    )
+    best, slower = fastest("theirs")
+    for chosen in precisions:
+        mine, faster = fastest(chosen)
+        words = ("" if kind == "gaussian" else f"_{kind}") + ("" if chosen == "float32" else f"_{chosen}")
+        yield ratio(
+            f"training.fc{name}{words}_vs_paper_style",
+            f"seconds a task at the paper's protocol: a paper-style implementation over ours, {kind}, stacked"
+            + ("" if chosen == "float32" else ", ours in bfloat16"),
+            slower=slower,
+            faster=faster,
+            facts={
+                "width": width,
+                "stack": stacks[chosen].stack,
+                "batches_measured": {"ours": batches, "theirs": peer_batches},
+                "batches_a_task": TASK_BATCHES,
+                "workers": best,
+                "ours": mine,
+                "seconds_by_side": {way: middle(times) for way, times in taken.items()},
+            },
+        )
 
 
 def _against_dense(sizes: Sizes, scenario: Scenario, name: str, seed: int) -> Figure:
