@@ -9,8 +9,11 @@ import torch
 from crwn import FlyNet, ImageFlyNet, Learner, NeuroModNet
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
+from crwn.methods.make import make_method
+from crwn.methods.neuromodnet import NeuroModNetMethod
 from crwn.models import Network, NeuroModResNet, WhitenedResNet
 from crwn.models.image_flynet import best_image_structure
+from crwn.scenarios import make_scenario
 from crwn.training import precision
 from crwn.training.evaluation import predict_logits
 from crwn.training.loop import train
@@ -143,3 +146,17 @@ def test_alpha_is_exact_where_nothing_else_would_be_left_of_its_gradient() -> No
     assert torch.equal(float32, alphas(exact_alpha=False))
     assert not torch.equal(float32, alphas(exact_alpha=True))
     assert not any(getattr(module, "exact_alpha", False) for module in model.modules())  # the model stays as it was
+
+
+def test_weights_that_are_trained_stay_float32() -> None:
+    scenario = make_scenario("rotated-digits", seed=0, tasks=2)
+    settings = {"precision": "bf16", "pretrained": "true"}
+    method, overrides = make_method("neuromodnet", scenario, size="256", seed=0, settings=settings)
+    assert isinstance(method, NeuroModNetMethod)
+    recipe = method.recipe(**overrides, batches=2, epochs=None)
+    for task in scenario:
+        method.learn([task], recipe)
+    assert {value.dtype for task in scenario for value in method.context(task).values()} == {torch.float32}
+    names = method.first_trains()
+    assert names
+    assert all(method.model.get_buffer(name).dtype == torch.float32 for name in names)

@@ -45,11 +45,14 @@ def check_precision(precision: Precision) -> Precision:
 
 
 def convert_frozen(network: nn.Module, precision: Precision) -> nn.Module:
-    """Convert the dense frozen weights of a network that nothing else uses, once instead of at every product."""
+    """Convert the dense frozen weights of a network that nothing else uses, once instead of at every product.
+
+    Weights that are trained (the first task of pretrained mode) stay float32, and autocast converts them.
+    """
     check_precision(precision)
     if precision == "bf16":
         for module in network.modules():
-            if isinstance(module, Gaussian | Patches):
+            if isinstance(module, Gaussian | Patches) and not isinstance(module.weight, nn.Parameter):
                 module.weight = module.weight.to(torch.bfloat16)  # a new tensor: replicas share the old one
     return network
 
