@@ -13,12 +13,12 @@ from crwn.bench.convolution import CLASSES, random_images
 from crwn.bench.measure import Figure, Message, Side, alternately, ratio
 from crwn.bench.time_to_accuracy import time_to
 from crwn.models import ImageFlyNet, NeuroModNet, NeuroModResNet, resnet18
-from crwn.models.functional import replica
 from crwn.models.image_encoder import ImageEncoder
 from crwn.scenarios import Scenario, make_scenario
 from crwn.scenarios.split import split
 from crwn.training.compilation import find_compiler
-from crwn.training.precision import Precision, computing_in, convert_frozen, has_bf16
+from crwn.training.precision import Precision, computing_in, has_bf16, replica_to_train
+from crwn.training.recipe import Recipe
 
 PAPER_EPOCHS = 250
 NEUROMODNET, SUPSUP = 81.66, 86.31  # average accuracies on Split-CIFAR100 that the paper prints
@@ -152,7 +152,7 @@ def _products(encoder: ImageEncoder, x: Tensor) -> Side:
 
 def _step(model: nn.Module, x: Tensor, y: Tensor, precision: Precision, *, compiled: bool) -> Side:
     """One step of Adam in this precision."""
-    network = convert_frozen(replica(model).train(), precision)
+    network = replica_to_train(model, Recipe(precision=precision))
     optimizer = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], lr=1e-3)
 
     def forward(batch: Tensor) -> Tensor:

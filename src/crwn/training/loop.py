@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from crwn.data.dataset import StackedRows, visiting_order
 from crwn.errors import CRWNError, DataError
 from crwn.layers import context_tensors
-from crwn.layers.conv import use_exact_alpha
 from crwn.layers.weights import named_generator
 from crwn.models import network_of
 from crwn.models.convert.checks import check_unchanged
@@ -26,7 +25,7 @@ from crwn.training.early_stopping import EarlyStopping
 from crwn.training.forward import ForwardPass, Tensors
 from crwn.training.losses import class_mask, task_losses
 from crwn.training.optimizers import make_optimizer
-from crwn.training.precision import convert_frozen
+from crwn.training.precision import replica_to_train
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
@@ -111,9 +110,7 @@ def train(
     device = torch.device(device)
     steps = recipe.steps(_rows_per_task(tasks))
 
-    trained = convert_frozen(replica(model).to(device).train(), recipe.precision)
-    if recipe.uses_exact_alpha:
-        use_exact_alpha(trained)
+    trained = replica_to_train(model, recipe, device)
     tensors = _stacked_contexts(trained, len(tasks), start, device)
     optimizer = make_optimizer(recipe, _learned(trained, tensors))
     forward = ForwardPass(trained, tasks, recipe, seed=seed, device=device)

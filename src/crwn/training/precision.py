@@ -15,8 +15,10 @@ import torch
 from torch import nn
 
 from crwn.errors import ConfigError
+from crwn.layers.conv import use_exact_alpha
 from crwn.layers.weights import Gaussian, Patches
 from crwn.models.functional import replica
+from crwn.training.recipe import Recipe
 
 Precision = Literal["float32", "bf16"]
 PRECISIONS: tuple[Precision, ...] = ("float32", "bf16")
@@ -55,6 +57,14 @@ def convert_frozen(network: nn.Module, precision: Precision) -> nn.Module:
             if isinstance(module, Gaussian | Patches) and not isinstance(module.weight, nn.Parameter):
                 module.weight = module.weight.to(torch.bfloat16)  # a new tensor: replicas share the old one
     return network
+
+
+def replica_to_train(model: nn.Module, recipe: Recipe, device: str | torch.device = "cpu") -> nn.Module:
+    """A replica of the model in training mode, with what the recipe's precision changes in it."""
+    trained = convert_frozen(replica(model).to(device).train(), recipe.precision)
+    if recipe.uses_exact_alpha:
+        use_exact_alpha(trained)
+    return trained
 
 
 def in_precision(model: nn.Module, precision: Precision) -> nn.Module:
