@@ -23,6 +23,7 @@ from typing import Any
 
 import defects_doors
 import defects_served
+import defects_started
 import defects_stored
 import numpy as np
 from attack_target import FEATURES, serving
@@ -73,7 +74,9 @@ def main() -> None:
     parser.add_argument("--add", action="store_true", help="keep the other checks that the record of --json has")
     given = parser.parse_args()
     kept = given.add and given.json and given.json.exists()
-    found: dict[str, Any] = json.loads(given.json.read_text())["outcomes"] if kept else {}
+    earlier: dict[str, Any] = json.loads(given.json.read_text()) if kept else {}
+    found: dict[str, Any] = earlier.get("outcomes", {})
+    note = {"note": earlier["note"]} if "note" in earlier else {}
 
     def chosen(checks: tuple[Callable[[Any], str], ...]) -> list[Callable[[Any], str]]:
         return [check for check in checks if not given.only or check.__name__ in given.only]
@@ -83,12 +86,12 @@ def main() -> None:
         if given.json:  # after every check: a run that is stopped loses none
             held = sum(one["held"] for one in found.values())
             with contextlib.redirect_stdout(io.StringIO()):
-                write_record({"checks": len(found), "held": held, "outcomes": found}, given.json)
+                write_record({**note, "checks": len(found), "held": held, "outcomes": found}, given.json)
 
     for stored in chosen((*defects_stored.STORED, *defects_doors.DOORS)):
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
             keep(stored, Path(place))
-    for own in chosen(defects_served.OWN_SERVICE):
+    for own in chosen(defects_started.STARTED):
         with tempfile.TemporaryDirectory() as place:
             keep(own, make_model(Path(place) / "small.crwn", 0))
     if served := chosen(defects_served.SERVED):

@@ -22,25 +22,59 @@ from defects_stored import X, crwn, small
 from crwn import Learner, NeuroModNet
 from crwn.errors import CRWNError
 
-ROOT = Path(__file__).resolve().parents[1]
+RUN = ("run", "rotated-digits", "neuromodnet", "--size", "16", "--tasks", "2", "--batches", "3", "--seeds", "0")
+
+
+def _record_of_a_run(folder: Path) -> Path:
+    done = crwn(*RUN, "--out", str(folder))
+    assert done.returncode == 0, done.stderr
+    return next(folder.rglob("result.json")).parent
+
+
+def _read_again(record: Path, name: str, text: str, *, resumed: bool) -> str:
+    """What `crwn report`, or the same `crwn run`, does where a copy of the record has this text in one file."""
+    copy = record.parent.with_name("copy")
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(record.parent, copy)
+    (copy / record.name / name).write_text(text)
+    if resumed:
+        (copy / record.name / "result.json").unlink(missing_ok=True)
+        done = crwn(*RUN, "--out", str(copy))
+    else:
+        done = crwn("report", str(copy), "--out", str(copy / "page.html"))
+    expected = (done.returncode == 0 and not resumed) or (done.returncode == 1 and "damaged" in done.stderr)
+    if expected:
+        return ""
+    lines = done.stderr.strip().splitlines()
+    what = lines[-1].removeprefix("error: ").split(":")[0][:60] if done.returncode and lines else "taken as it is"
+    return f"`crwn {'run' if resumed else 'report'}`, {name}: {what}"
 
 
 def nan_in_metrics(folder: Path) -> str:
-    """The report of a recorded run in whose metrics one number was changed."""
-    source = min((ROOT / "results").glob("rotated-mnist/*/seed-0"))
-    found = set()
-    for number in ("NaN", "1" + "0" * 400):
-        run = folder / number[:3] / "rotated-mnist" / source.parent.name / "seed-0"
-        shutil.copytree(source, run)
-        lines = (run / "metrics.jsonl").read_text().splitlines()
-        changed = re.sub(r'"accuracy": [0-9.]+', f'"accuracy": {number}', lines[0])
-        if changed == lines[0]:
-            return "not run: the record has another form"
-        (run / "metrics.jsonl").write_text("\n".join([changed, *lines[1:]]) + "\n")
-        done = crwn("report", str(folder / number[:3]), "--out", str(folder / "page.html"))
-        if "Traceback" in done.stderr or done.returncode not in (0, 1):
-            found.add(f"status {done.returncode}: {done.stderr.strip()[-100:]}")
-    return "; ".join(found)
+    """One number of a run's records is not finite, or none that fits: the report, and the run again."""
+    record = _record_of_a_run(folder / "run")
+    first, *others = (record / "metrics.jsonl").read_text().splitlines()
+    result = json.loads((record / "result.json").read_text())
+    found = []
+    for number in ("NaN", "Infinity", "-Infinity", "1" + "0" * 400):
+        changed = re.sub(r'"accuracy": [0-9.]+', f'"accuracy": {number}', first)
+        assert changed != first
+        lines = "\n".join([changed, *others]) + "\n"
+        found += [_read_again(record, "metrics.jsonl", lines, resumed=resumed) for resumed in (False, True)]
+    for number in ("NaN", "-Infinity"):
+        text = json.dumps(result | {"average_accuracy": "here"}).replace('"here"', number)
+        found.append(_read_again(record, "result.json", text, resumed=False))
+    return "; ".join(dict.fromkeys(one for one in found if one))
+
+
+def deep_records(folder: Path) -> str:
+    """Records of a run that are nested 10^5 deep."""
+    record = _record_of_a_run(folder / "run")
+    deep = "[" * 100_000 + "]" * 100_000 + "\n"
+    found = [_read_again(record, name, deep, resumed=False) for name in ("config.json", "result.json")]
+    found.append(_read_again(record, "config.json", deep, resumed=True))
+    found.append(_read_again(record, "metrics.jsonl", deep * 2, resumed=True))  # a last line alone may be cut short
+    return "; ".join(dict.fromkeys(one for one in found if one))
 
 
 def array_bomb(folder: Path) -> str:
@@ -167,6 +201,6 @@ def pickled(folder: Path) -> str:
 
 
 DOORS = (
-    nan_in_metrics, array_bomb, impossible_model, token_file, bank_option, token_of_spaces, shown_password,
-    source_archive, forks, pickled,
+    nan_in_metrics, deep_records, array_bomb, impossible_model, token_file, bank_option, token_of_spaces,
+    shown_password, source_archive, forks, pickled,
 )  # fmt: skip

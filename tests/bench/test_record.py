@@ -15,7 +15,7 @@ from crwn.bench.record import heading, recorded
 from crwn.cli import app
 from crwn.cli.bench import _table
 from crwn.errors import ConfigError
-from crwn.experiments.environment import instruction_set
+from crwn.experiments.environment import commit, instruction_set
 from crwn.training.precision import has_bf16
 
 PROMISED = {
@@ -67,6 +67,7 @@ def test_the_promised_figures_are_there(records: Path, name: str) -> None:
     assert record["seed"] == 0
     assert record["quick"] is True
     assert "torch" in record["versions"]
+    assert record["commit"] == commit()
     assert record["machine"]["threads"] >= 1
     assert record["command"]
 
@@ -75,6 +76,13 @@ def test_the_promised_figures_are_there(records: Path, name: str) -> None:
 def test_peft_is_measured_or_said_to_be_missing(records: Path) -> None:
     record = json.loads((records / "mixed.json").read_text())
     assert record["mixed"].get("vs_peft", 0) > 0 or any("PEFT" in note for note in record["notes"])
+
+
+def test_a_record_names_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """None in an installed package, whose version says as much; the checkout's commit, by the one function, here."""
+    assert heading(quick=True, seed=0)["commit"] == commit()
+    monkeypatch.setattr("crwn.bench.record.commit", lambda: "0123456789ab+")
+    assert heading(quick=True, seed=0)["commit"] == "0123456789ab+"
 
 
 def test_an_unknown_name_is_refused() -> None:

@@ -102,6 +102,28 @@ def test_values_that_are_not_finite_are_damage(value: str, tmp_path: Path) -> No
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", "1e999"])
+@pytest.mark.parametrize("key", ["average_accuracy", "accuracy", "seconds_per_task"])
+def test_results_that_are_not_finite_are_damage(key: str, value: str, tmp_path: Path) -> None:
+    run(RunConfig(method="finetune", size="8", **SMALL), tmp_path / "run")
+    path = tmp_path / "run" / "result.json"
+    record = json.loads(path.read_text())
+    record[key] = ["here"] * len(record[key]) if isinstance(record[key], list) else "here"
+    path.write_text(json.dumps(record).replace('"here"', value))
+    with pytest.raises(ConfigError, match=rf"result\.json: {key}.*finite number"):
+        RunFolder(tmp_path / "run").result()
+
+
+@pytest.mark.parametrize("name", ["config.json", "result.json"])
+def test_records_nested_too_deep_are_damage(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / name).write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match=rf"{name} cannot be read") as caught:
+        _ = RunFolder(folder).record() if name == "config.json" else RunFolder(folder).result()
+    assert "\n" not in str(caught.value)
+
+
 def test_another_run_in_the_folder(tmp_path: Path) -> None:
     run(CONFIGS["finetune"], tmp_path / "run")
     with pytest.raises(ConfigError, match=r"holds another run .*seed is 0 there, 1 here"):

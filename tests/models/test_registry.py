@@ -36,6 +36,17 @@ def test_description_survives_json_and_builds_the_same_network(model: Network) -
     assert all(torch.equal(mine[name], theirs[name]) for name in mine)
 
 
+def test_descriptions_without_what_was_added_later_keep_their_fingerprint() -> None:
+    model = ImageFlyNet((3, 12, 10), 3, seed=5, filters=16)
+    record = describe(model)
+    first = build({**record, "config": {key: value for key, value in record["config"].items() if key != "shift"}})
+    assert "shift" not in describe(first)["config"]
+    assert fingerprint(first) != fingerprint(model)
+    assert fingerprint(build(describe(first))) == fingerprint(first)
+    x = torch.rand(2, 3, 12, 10)
+    assert torch.equal(first(x), model(x))
+
+
 def test_all_kinds_are_known() -> None:
     elsewhere = {"backbone", "deep-backbone"}  # tests/models/backbones: test_network.py, test_deep.py
     assert {model.kind for model in NETWORKS} | elsewhere == set(MODELS)

@@ -14,7 +14,7 @@ from typing import Any
 
 from crwn.bench.measure import Figure, Message
 from crwn.errors import ConfigError
-from crwn.experiments.environment import machine, usual_threads, versions
+from crwn.experiments.environment import commit, machine, usual_threads, versions
 
 BENCHMARKS = (
     *("training", "convolution", "mixed", "scaling", "memory", "serve", "images", "exact"),
@@ -62,6 +62,7 @@ def heading(*, quick: bool, seed: int) -> dict[str, Any]:
         "command": shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]]),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": versions(),
+        "commit": commit(),
         "machine": machine(usual_threads()) | {"load": _load()},
         "seed": seed,
         "quick": quick,

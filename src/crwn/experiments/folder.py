@@ -210,7 +210,7 @@ class RunFolder:
             return None
         except PermissionError:
             raise ConfigError(f"{self.path / name} may not be read by you: change its permissions") from None
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, RecursionError) as error:
             self.damaged(f"{name} cannot be read ({error})")
         if not isinstance(record, dict):
             self.damaged(f"{name} is not an object")

@@ -27,7 +27,7 @@ class RunResult(BaseModel):
         peak_memory_bytes: the most the process held.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     scenario: str
     method: str

@@ -24,6 +24,9 @@ MODELS: dict[str, type[Network]] = {
     for model in (NeuroModNet, FlyNet, ImageFlyNet, NeuroModResNet, WhitenedResNet, BackboneNet, DeepBackboneNet)
 }
 
+# What was added to descriptions, with the value it has where it is missing.
+ADDED = {ImageFlyNet.kind: {"shift": 0}, BackboneNet.kind: {"gains": 1}}
+
 
 @runtime_checkable
 class Fingerprinted(Protocol):
@@ -54,10 +57,14 @@ def build(description: dict[str, Any]) -> Network:
         config = {"constant": False} | config
     if kind == FlyNet.kind:
         config = {"mirrored": False} | config
+    added = {key: value for key, value in ADDED.get(kind, {}).items() if key not in config}
     try:
-        return MODELS[kind](**config)
+        network = MODELS[kind](**config, **added)
     except TypeError as error:
         raise ModelError(f"the description of this {kind} does not fit this version of crwn: {error}") from None
+    for key in added:  # fingerprints of networks described without it were made without it
+        del network.config[key]
+    return network
 
 
 def fingerprint(model: nn.Module) -> str:
