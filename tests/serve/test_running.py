@@ -127,3 +127,39 @@ def test_the_command_ends_in_order_while_learning(
     with Learner.load(folder) as learner:
         assert learner.tasks == ["mirrored", "upright"]
         assert learner.bank.verify() == []
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, ({files}, {files}))
+import sys
+from crwn.cli import main
+sys.argv = ["crwn", "serve", *sys.argv[1:]]
+main()
+"""
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_where_few_files_may_be_open_there_are_fewer_connections(taught: Path, workers: str) -> None:
+    command = [sys.executable, "-c", LIMITED.format(files=400), str(taught), "--port", "0", "--workers", workers]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT) as running:
+        assert running.stderr is not None
+        try:
+            assert running.stderr.readline() == (
+                "note: at most 272 connections at once instead of 2048: the limit of open files is 400 (`ulimit -n`)\n"
+            )
+            found = re.search(r"http://\S+", running.stderr.readline())
+            assert found is not None
+            with crwn.Client(found[0]) as client:
+                assert client.tasks()
+        finally:
+            running.terminate()
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED.format(files=150), str(taught), "--port", "0"],
+        capture_output=True,
+        text=True,
+        env=ENVIRONMENT,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "error: 64 connections need 192 open files, the limit is 150: raise `ulimit -n`\n"

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from crwn.cli.module import build_module
-from crwn.cli.options import ModelOrRun, Module, counted, from_environment
+from crwn.cli.options import ModelOrRun, Module, counted, from_environment, note
 from crwn.errors import ConfigError
 
 if TYPE_CHECKING:
     from crwn.learner import Learner
+    from crwn.serve.limits import Limits
 
 EPILOG = "Example: crwn serve digits.crwn --port 8080"
 TOKEN_HELP = "Bearer token that requests which write must send; other users of this machine see it in `ps`."
@@ -61,13 +62,30 @@ def command(
     token = read_token(token_file) if token_file is not None else token or None
     Access(token, read_only).check_host(host)
     settings: dict[str, Any] = {"host": host, "token": token, "read_only": read_only, "hosts": allow_host or []}
+    limits = _limits()
     if workers > 1:
         opened = {"model": str(model), "bank": bank, "resident": resident, "module": module}
+        opened["connections"] = limits.connections
         _run_workers(workers, port, opened, settings)
         return
     with open_learner(model, bank, resident, module) as learner:
         serving = f"{counted(len(learner.bank), 'task')} of {model}"
-        serve(learner, port=port, ready=lambda address: _ready(serving, address), **settings)
+        serve(learner, port=port, ready=lambda address: _ready(serving, address), limits=limits, **settings)
+
+
+def _limits() -> Limits:
+    """Limits of the service, with a note where the system allows fewer connections than usual."""
+    import warnings
+
+    from crwn.serve.limits import Limits
+    from crwn.serve.running import within_open_files
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        limits = within_open_files(Limits())
+    for warning in caught:
+        note(f"note: {warning.message}")
+    return limits
 
 
 def _run_workers(count: int, port: int, opened: dict[str, Any], settings: dict[str, Any]) -> None:

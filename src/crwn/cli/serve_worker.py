@@ -35,6 +35,7 @@ def _serve(settings: dict[str, Any], answers: IO[str]) -> None:
 
     from crwn.cli.serve import open_learner
     from crwn.serve.group import Group
+    from crwn.serve.limits import Limits
     from crwn.serve.running import serve
 
     torch.set_num_threads(settings["threads"])
@@ -46,7 +47,9 @@ def _serve(settings: dict[str, Any], answers: IO[str]) -> None:
         def ready(_: str) -> None:
             print(json.dumps({"tasks": len(learner.bank)}), file=answers, flush=True)
 
-        serve(learner, listening=listening, private=private, group=group, ready=ready, **settings["serve"])
+        limits = Limits().with_connections(settings["connections"])
+        how = {"group": group, "limits": limits, **settings["serve"]}
+        serve(learner, listening=listening, private=private, ready=ready, **how)
 
 
 def _stop_with_parent(given: IO[bytes]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -48,3 +48,7 @@ class Limits:
     learn_seconds: float = 3600.0  # of one learning job
     grace_seconds: float = 10.0  # for a job to end when the service stops
     refresh_seconds: float = 0.5  # between two looks for changes that other services made in the bank
+
+    def with_connections(self, count: int) -> Limits:
+        """The same limits with so many connections at once, all of which one address may have."""
+        return replace(self, connections=count, connections_per_address=min(self.connections_per_address, count))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,6 +24,7 @@ from crwn.serve.logs import limit_logs
 # operation: with Python's default of 5 ms it would wait longer for the thread of the requests than it computes.
 SWITCH_SECONDS = 0.0005
 SPARE_FILES = 128  # of the bank, the parser and the libraries
+FEWEST = 64  # connections that a service is worth starting for
 
 
 class Server(uvicorn.Server):
@@ -92,22 +94,35 @@ def address_of(host: str, listening: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/"
 
 
-def allow_connections(wanted: int) -> None:
-    """Lets this process have so many connections open, where the system limits files and its limit can be raised.
+def within_open_files(limits: Limits) -> Limits:
+    """The limits with as many connections as this process may have open; raises the system's soft limit where it can.
 
     Raises:
-        ConfigError: the system allows too few.
+        ConfigError: not even `FEWEST` connections are left.
     """
     try:
         import resource
     except ImportError:  # Windows has no such limit
-        return
+        return limits
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = wanted + SPARE_FILES
-    if soft < needed and hard != resource.RLIM_INFINITY and hard < needed:
-        raise ConfigError(f"{wanted} connections need {needed} open files, the limit is {hard}: raise `ulimit -n`")
-    if soft < needed:
+    needed = limits.connections + SPARE_FILES
+    if soft >= needed or soft == resource.RLIM_INFINITY:
+        return limits
+    if hard == resource.RLIM_INFINITY or hard >= needed:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        return limits
+    left = hard - SPARE_FILES
+    if left < FEWEST:
+        raise ConfigError(
+            f"{FEWEST} connections need {FEWEST + SPARE_FILES} open files, the limit is {hard}: raise `ulimit -n`"
+        )
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    warnings.warn(
+        f"at most {left} connections at once instead of {limits.connections}: the limit of open files is {hard} "
+        "(`ulimit -n`)",
+        stacklevel=3,
+    )
+    return limits.with_connections(left)
 
 
 def serve(
@@ -125,8 +140,8 @@ def serve(
     `listening` is an open socket to serve on, instead of a new one; `private` is one for the other workers of a group.
     """
     sys.setswitchinterval(SWITCH_SECONDS)
+    settings["limits"] = within_open_files(settings.get("limits") or Limits())
     server = make_server(learner, host=host, port=port, **settings)
-    allow_connections((settings.get("limits") or Limits()).connections)
 
     def stop(*_: object) -> None:
         server.should_exit = True
