@@ -255,6 +255,10 @@ Three further defects were found by hand:
   `tests/learner/test_backup.py::test_on_a_full_disk_nothing_is_called_damaged`;
 - Ctrl-C while a slow machine imports the command printed a traceback:
   `tests/cli/test_commands.py::test_ctrl_c_before_the_command_is_imported_prints_no_traceback`.
+
+One was found by the attack's `learning_flood`: what was still arriving of a body whose request had been refused counted
+as the head of the next request, which got 431 (fails on commit fbde133):
+`tests/serve/test_connections.py::test_the_body_of_a_request_that_was_answered_early_is_not_taken_for_a_head`.
 """
 
 

@@ -141,3 +141,38 @@ def test_two_host_headers_are_refused(learner: Learner) -> None:
             for hosts in (b"Host: 127.0.0.1\r\nHost: evil.example", b"Host: evil.example\r\nHost: 127.0.0.1"):
                 with opened(served, 1, request + b" HTTP/1.1\r\n" + hosts + b"\r\nContent-Length: 0\r\n\r\n") as (one,):
                     assert one.recv(1000).startswith(b"HTTP/1.1 400 ")
+
+
+def test_the_body_of_a_request_that_was_answered_early_is_not_taken_for_a_head(learner: Learner) -> None:
+    size = 400_000
+    head = f"POST /v1/nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {size}\r\n\r\n".encode()
+    again = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with running(learner) as served, opened(served, 1, head) as (one,):
+        one.settimeout(10)
+        assert one.recv(10_000).startswith(b"HTTP/1.1 404 ")  # before any of the body
+        for _ in range(8):
+            one.sendall(b"x" * (size // 8))
+            time.sleep(0.02)  # so that it arrives in several parts
+        one.sendall(again)
+        assert one.recv(10_000).startswith(b"HTTP/1.1 200 ")
+
+
+def test_the_body_of_a_request_that_was_answered_early_ends_with_the_idle_time(learner: Learner) -> None:
+    head = b"POST /v1/nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000000\r\n\r\n"
+    with running(learner, limits=Limits(idle_seconds=0.5)) as served, opened(served, 1, head) as (one,):
+        one.settimeout(10)
+        assert one.recv(10_000).startswith(b"HTTP/1.1 404 ")
+        began = time.monotonic()
+
+        def send_a_part() -> bool:
+            """Whether the connection is still open."""
+            time.sleep(0.05)
+            try:
+                one.sendall(b"x")
+            except ConnectionError:
+                return False
+            return time.monotonic() - began < 10
+
+        while send_a_part():
+            pass
+        assert time.monotonic() - began < 8

@@ -87,6 +87,7 @@ class _Bounded:
         self.served = 0
         self.stalled_since: float | None = None
         self.other_bytes = 0  # received since the last part of a body: its trailers, which nothing else bounds
+        self.receiving = False  # a body, also one whose request is answered already
         self.deaf = False
         super().connection_made(transport)  # type: ignore[misc]
         client = self.client  # type: ignore[attr-defined]
@@ -107,7 +108,7 @@ class _Bounded:
         if self.deaf:
             return
         before = self.cycle  # type: ignore[attr-defined]
-        if self.working:
+        if self.working or self.receiving:
             self.other_bytes += len(data)
         else:
             if not self.head_bytes:
@@ -122,6 +123,14 @@ class _Bounded:
             self.transport.close()  # type: ignore[attr-defined]
         elif self.other_bytes > self.bounds.limits.head_bytes:
             self.transport.abort()  # type: ignore[attr-defined]
+
+    def on_headers_complete(self) -> None:
+        self.receiving = True
+        super().on_headers_complete()  # type: ignore[misc]
+
+    def on_message_complete(self) -> None:
+        self.receiving = False
+        super().on_message_complete()  # type: ignore[misc]
 
     def on_body(self, body: bytes) -> None:
         self.other_bytes = 0
