@@ -91,7 +91,7 @@ def measure(task_name: str = "rotated-mnist") -> dict[str, Any]:
 
     def sums() -> None:
         for value in step.unique().tolist():
-            add_products(gram, q[(step[:, 0] == value).nonzero()[:, 0]], value * value)
+            add_products(gram, q[(step[:, 0] == value).nonzero()[:, 0]].T.contiguous(), value * value)
 
     timed("sums", sums)
     classes = tuple(range(task.classes))

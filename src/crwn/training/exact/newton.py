@@ -24,7 +24,7 @@ from crwn.training.exact.statistics import Statistics
 
 Array = npt.NDArray[np.float64]
 KEPT_BYTES = 2**30  # features up to this size stay in memory between passes, others are encoded again
-PASS_ROWS = 4000
+PASS_BYTES = 2**23  # of the features multiplied at once: they stay in the cache
 HALVINGS = 12  # of a step, before no better context is expected
 
 
@@ -55,7 +55,7 @@ class _Features:
         return cls(layer, tensors, rows, (kept, steps))
 
     def __iter__(self) -> Iterator[tuple[slice, Tensor]]:
-        size = PASS_ROWS if self.kept else ENCODED
+        size = max(1, PASS_BYTES // (4 * self.layer.width)) if self.kept else ENCODED
         for start in range(0, len(self.rows), size):
             at = slice(start, min(start + size, len(self.rows)))
             if self.kept is None:
