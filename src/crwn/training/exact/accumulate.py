@@ -17,6 +17,7 @@ from torch import Tensor
 
 from crwn.data.dataset import Rows
 from crwn.errors import DataError
+from crwn.training.exact.blas import blas_threads
 from crwn.training.exact.statistics import Statistics
 
 WIDE = 2048  # features beyond which they are rounded
@@ -53,6 +54,7 @@ class HasFeatures(Protocol):
     def features(self, tensors: Mapping[str, Tensor], x: Tensor) -> Tensor: ...
 
 
+@blas_threads()
 def accumulate(
     layer: HasFeatures,
     tensors: Mapping[str, Tensor],

@@ -18,6 +18,7 @@ from torch import Tensor
 from crwn.data.dataset import Rows
 from crwn.errors import CRWNError
 from crwn.training.exact.accumulate import ENCODED, precision_for, round_rows
+from crwn.training.exact.blas import blas_threads
 from crwn.training.exact.output_layer import OutputLayer
 from crwn.training.exact.solve import NormalEquations, Solution
 from crwn.training.exact.statistics import Statistics
@@ -90,6 +91,7 @@ class _CrossEntropy:
         return loss + 0.5 * self.ridge * float(gain @ gain), whole
 
 
+@blas_threads()
 def newton_steps(
     layer: OutputLayer,
     tensors: Mapping[str, Tensor],

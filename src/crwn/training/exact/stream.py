@@ -18,6 +18,7 @@ from torch import Tensor
 
 from crwn.data.dataset import Rows
 from crwn.training.exact.accumulate import WIDE, accumulate
+from crwn.training.exact.blas import blas_threads
 from crwn.training.exact.output_layer import OutputLayer
 from crwn.training.exact.solve import NormalEquations, Solution, solve
 from crwn.training.exact.statistics import Statistics
@@ -81,6 +82,7 @@ class Stream:
         """Prequential accuracy: the share of rows that were predicted right before they were learned."""
         return self.right / self.seen if self.seen else None
 
+    @blas_threads()
     def observe(self, rows: Rows) -> tuple[npt.NDArray[np.int64], bool]:
         """Predict these rows, then learn them; returns the predicted classes, and whether the context was replaced."""
         features = self.layer.features(self.tensors, rows.inputs(slice(None))).float().cpu()
@@ -108,6 +110,7 @@ class Stream:
         self._solve()
         return predicted, True
 
+    @blas_threads()
     def settle(self) -> None:
         """Add all rows that were collected, and solve."""
         self._fold()
