@@ -93,11 +93,20 @@ def accumulate(
 
 def _features(layer: HasFeatures, tensors: Mapping[str, Tensor], rows: Rows, at: slice) -> Iterator[Tensor]:
     for start in range(at.start, at.stop, ENCODED):
-        found = layer.features(tensors, rows.inputs(slice(start, min(start + ENCODED, at.stop)))).float().cpu()
-        # A finite sum has finite terms, and takes a tenth of the time.
-        if not bool(torch.isfinite(found.sum())) and not bool(torch.isfinite(found).all()):
-            raise DataError(f"features of rows {start} to {start + len(found) - 1} are not finite: check the inputs")
-        yield found
+        yield finite_features(layer, tensors, rows, slice(start, min(start + ENCODED, at.stop)))
+
+
+def finite_features(layer: HasFeatures, tensors: Mapping[str, Tensor], rows: Rows, at: slice) -> Tensor:
+    """The features `[rows, features]` of these rows.
+
+    Raises:
+        DataError: some are not finite.
+    """
+    found = layer.features(tensors, rows.inputs(at)).float().cpu()
+    # A finite sum has finite terms, and takes a tenth of the time.
+    if not bool(torch.isfinite(found.sum())) and not bool(torch.isfinite(found).all()):
+        raise DataError(f"features of rows {at.start} to {at.stop - 1} are not finite: check the inputs")
+    return found
 
 
 def _add_plain(gram: Array, products: Array, features: Iterator[Tensor], labels: Labels, weight: Array) -> None:
