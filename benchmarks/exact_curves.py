@@ -1,6 +1,7 @@
 """Accuracy against seconds: training by batches, the closed form, and Newton steps after it.
 
-    python benchmarks/exact_curves.py --parts 10d 20d 30d 5k --json results/bench/exact_curves.json
+    python benchmarks/exact_curves.py --parts 10d 5k 20d --json results/bench/exact_curves.json
+    python benchmarks/exact_curves.py --parts 30d 40d --batches-only --json results/bench/exact_curves.json
 
 Sizes are FlyNets on one rotation of MNIST, 5k is FlyNet on the first three tasks of Split-CIFAR100 (the mean over
 them, features computed before). Seconds are those of the process on one thread, without evaluation, which is on test
@@ -131,7 +132,7 @@ def exponents(parts: dict[str, Any]) -> list[float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--parts", nargs="+", default=["10d", "20d", "30d", IMAGES], help="sizes")
+    parser.add_argument("--parts", nargs="+", default=["10d", IMAGES, "20d"], help="sizes")
     parser.add_argument("--batches-only", action="store_true", help="without the closed form")
     parser.add_argument("--scenario", help="instead of the usual one")
     parser.add_argument("--json", type=Path, help="write the record here, after every part")
