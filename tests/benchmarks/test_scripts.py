@@ -47,6 +47,21 @@ def test_it_prints_its_record(script: str, arguments: list[str], key: str, tmp_p
 
 
 @pytest.mark.slow
+def test_curves_keep_the_parts_that_are_there(tmp_path: Path) -> None:
+    options = ("--scenario", "rotated-digits", "--json", str(tmp_path / "record.json"), "--parts")
+    run("exact_curves.py", "--batches-only", *options, "20d", folder=tmp_path)
+    (kept,) = json.loads((tmp_path / "record.json").read_text())["parts"].values()
+    run("exact_curves.py", *options, "10d", "20d", folder=tmp_path)
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["parts"]["20d"] == kept
+    assert "exact" not in kept
+    found = record["parts"]["10d"]
+    assert found["newton"][0] == found["exact"][0]
+    seconds = [point["seconds"] for point in found["batches"]]
+    assert seconds == sorted(seconds)
+
+
+@pytest.mark.slow
 def test_contexts_are_stored_in_every_dtype(tmp_path: Path) -> None:
     config = RunConfig(scenario="rotated-digits", method="neuromodnet", size="64", tasks=2, batches=60, threads=1)
     learned = run_experiment(config, tmp_path / "run")

@@ -97,6 +97,47 @@ def test_bad_rows_change_nothing(digits: Data) -> None:
         learner.observe("plain", x[:1], y[:1])
 
 
+@pytest.mark.parametrize("hidden", [100, 2100])
+def test_a_row_whose_features_overflow_is_refused_at_once(digits: Data, hidden: int) -> None:
+    x, y = digits[0].astype(np.float32), digits[1]
+    learner = crwn.Learner(crwn.FlyNet(64, hidden, 10, seed=0))
+    learner.observe("t", x[:10], y[:10], classes=range(10), scaling=(0.0, 1.0))
+    with pytest.raises(DataError, match="features of rows 0 to 0 are not finite"):
+        learner.observe("t", np.full((1, 64), 3e38, dtype=np.float32), y[:1])
+    assert learner.observe("t", x[10:20], y[10:20]).rows == 20
+    learner.settle("t")
+    assert learner.statistics("t").rows == 20
+
+
+@pytest.mark.parametrize("hidden", [100, 2100])
+def test_a_stream_may_begin_with_empty_rows(digits: Data, hidden: int) -> None:
+    x, y = digits[0].astype(np.float32), digits[1]
+    learner = crwn.Learner(crwn.FlyNet(64, hidden, 10, seed=0))
+    learner.observe("t", np.zeros((1, 64), dtype=np.float32), y[:1], classes=range(10))
+    learner.settle("t")
+    assert learner.observe("t", x[:300], y[:300]).rows == 301
+    learner.settle("t")
+    rows, labels = np.vstack([np.zeros((1, 64), dtype=np.float32), x[:300]]), [y[0], *y[:300]]
+    whole = learner.learn("whole", rows, labels, method="exact", scaling=(0.0, 1.0), progress=False)
+    for key, value in learner.context("t").tensors.items():
+        torch.testing.assert_close(value, whole.tensors[key], rtol=1e-4, atol=1e-4)
+
+
+def test_other_classes_or_scaling_than_before_are_refused(digits: Data) -> None:
+    x, y = digits[0].astype(np.float32), digits[1]
+    learner = crwn.Learner(crwn.FlyNet(64, 100, 10, seed=0))
+    for add in (learner.observe, learner.partial_fit):
+        name = add.__name__
+        add(name, x[:50], y[:50], classes=range(10), scaling=(0.0, 1.0))
+        add(name, x[50:60], y[50:60], classes=list(np.arange(10)), scaling=(0, 1))
+        with pytest.raises(DataError, match="begun without the class 'cat'"):
+            add(name, x[60:61], y[60:61], classes=[*range(9), "cat"])
+        with pytest.raises(DataError, match=r"begun with scaling=\(0.0, 1.0\), got \(0.0, 2.0\)"):
+            add(name, x[60:61], y[60:61], scaling=(0.0, 2.0))
+        learner.settle()
+        assert learner.statistics(name).rows == 60
+
+
 def test_old_streams_make_room(digits: Data, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crwn.learner.observing.MOST_STREAMS", 2)
     x, y = pixels(digits)

@@ -19,6 +19,7 @@ from crwn.layers import context_tensors
 from crwn.learner.exact_args import (
     ExactArgs,
     check_added,
+    check_as_begun,
     class_weight_of,
     exact_settings,
     solution_facts,
@@ -68,6 +69,9 @@ class ExactLearning(ModelFacts):
         have a constant one; for other rows give `scaling`, or it is measured on the first rows. Statistics are kept.
         """
         known = task in self.bank
+        if known and (classes is not None or scaling is not None):
+            begun = self.bank.get(task)
+            check_as_begun(task, (begun.classes, begun.info.scaling), classes, scaling)
         settings: ExactArgs = {"ridge": ridge, "class_weight": class_weight, "keep_statistics": True}
         if not known:
             settings |= {"classes": classes, "scaling": scaling}

@@ -7,8 +7,9 @@ from typing import Any, cast
 
 from crwn._utils import validated
 from crwn.contexts import Context
-from crwn.data.standardize import Scaling
-from crwn.errors import ConfigError
+from crwn.data import inputs
+from crwn.data.standardize import Scaling, read_scaling
+from crwn.errors import ConfigError, DataError
 from crwn.learner.prepare import DataArgs
 from crwn.training.exact import ExactSettings, Solution, Statistics
 from crwn.training.exact.learn import ClassWeight
@@ -70,6 +71,26 @@ def check_added(settings: ExactSettings) -> None:
         raise ConfigError("newton steps need all rows at once: they cannot follow added rows")
     if settings.class_weight == "balanced":
         raise ConfigError('class_weight="balanced" depends on all rows: give a weight for every class to add rows')
+
+
+def check_as_begun(
+    task: str,
+    begun: tuple[Sequence[Hashable], Scaling],
+    classes: Sequence[Hashable] | None,
+    scaling: Scaling | None,
+) -> None:
+    """Raise DataError where rows are added to a task with other classes or another scaling than it was begun with."""
+    known, before = begun
+    new = [] if classes is None else [one for one in inputs.plain_labels(list(classes)) if one not in known]
+    if new:
+        raise DataError(
+            f'task "{task}" was begun without the class {new[0]!r}: a closed form keeps the classes of its first call'
+        )
+    if scaling is not None and read_scaling(scaling) != read_scaling(before):
+        raise DataError(
+            f'task "{task}" was begun with scaling={str(before)[:60]}, got {str(scaling)[:60]}: leave it out, or begin '
+            "another task"
+        )
 
 
 def solution_facts(solution: Solution, statistics: Statistics, ridge: float | None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from crwn.data.standardize import NO_SCALING, Scaling, check_scaling
 from crwn.errors import ConfigError, DataError
 from crwn.layers import context_tensors
 from crwn.learner.exact import BYTE_SCALING, ExactLearning
+from crwn.learner.exact_args import check_as_begun
 from crwn.training.exact import Solution, output_layer
 from crwn.training.exact.solve import FIRST_RIDGE
 from crwn.training.exact.stream import Stream
@@ -63,10 +64,13 @@ class Observing(ExactLearning):
         """Predict rows of a stream, then learn them; the first call of a new task needs all its `classes`.
 
         Contexts of narrow models (2,048 features) follow every call; wider ones are solved again when a tenth more
-        rows have come. The bank has the context at most a second later, and all rows after `settle` or `close`.
+        rows have come. Calls store the context in the bank, at most once a second; `settle` and `close` store all rows.
 
         Args:
             scaling: `(mean, deviation)` of raw rows of a new task; by default a constant for bytes, none otherwise.
+
+        Raises:
+            DataError: rows, labels, classes or a scaling that do not fit; nothing is counted or learned then.
         """
         with self._observing:
             stream = self._streams.pop(task, None)
@@ -74,12 +78,13 @@ class Observing(ExactLearning):
                 stream = self._begin(task, classes, scaling, np.asarray(x).dtype == np.uint8)
                 self._make_room()
             try:
+                begun = stream.statistics.classes, stream.statistics.scaling
+                check_as_begun(task, begun, classes, scaling)
                 ready = self._prepared(task, x, y, {}, self._as_context(task, stream))
+                predicted, refreshed = stream.observe(ready.rows)
             finally:
                 if stream.seen:
-                    self._streams[task] = stream
-            self._streams[task] = stream  # last: the most recently used
-            predicted, refreshed = stream.observe(ready.rows)
+                    self._streams[task] = stream  # last: the most recently used
             late = time.monotonic() - self._committed.get(task, 0.0) > COMMIT_SECONDS
             if refreshed and late:
                 self._commit(task)

@@ -75,6 +75,15 @@ def test_both_kinds_of_integer_products_agree() -> None:
     assert (narrow == exact).all()
 
 
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_products_of_few_rows_are_exact(count: int) -> None:
+    q = torch.randint(-127, 128, (2100, count), dtype=torch.int8, generator=torch.Generator().manual_seed(0))
+    gram = np.zeros((2100, 2100))
+    accumulate.add_products(gram, q, 0.5)
+    exact = 0.5 * q.double().numpy() @ q.double().numpy().T
+    assert (np.tril(gram) == np.tril(exact)).all()
+
+
 def test_rounding_keeps_zero_rows_and_large_ones() -> None:
     h = torch.tensor([[0.0, 0.0], [1e-20, 3e-21], [5e6, 1.0], [127.0, 64.0]])
     q, step = accumulate.round_rows(h)

@@ -18,13 +18,14 @@ from torch import Tensor
 from crwn.data.dataset import Rows
 from crwn.errors import CRWNError
 from crwn.training.exact.accumulate import ENCODED, precision_for, round_rows
+from crwn.training.exact.blas import blas_threads
 from crwn.training.exact.output_layer import OutputLayer
 from crwn.training.exact.solve import NormalEquations, Solution
 from crwn.training.exact.statistics import Statistics
 
 Array = npt.NDArray[np.float64]
 KEPT_BYTES = 2**30  # features up to this size stay in memory between passes, others are encoded again
-PASS_ROWS = 4000
+PASS_BYTES = 2**23  # of the features multiplied at once: they stay in the cache
 HALVINGS = 12  # of a step, before no better context is expected
 
 
@@ -55,7 +56,7 @@ class _Features:
         return cls(layer, tensors, rows, (kept, steps))
 
     def __iter__(self) -> Iterator[tuple[slice, Tensor]]:
-        size = PASS_ROWS if self.kept else ENCODED
+        size = max(1, PASS_BYTES // (4 * self.layer.width)) if self.kept else ENCODED
         for start in range(0, len(self.rows), size):
             at = slice(start, min(start + size, len(self.rows)))
             if self.kept is None:
@@ -90,6 +91,7 @@ class _CrossEntropy:
         return loss + 0.5 * self.ridge * float(gain @ gain), whole
 
 
+@blas_threads()
 def newton_steps(
     layer: OutputLayer,
     tensors: Mapping[str, Tensor],

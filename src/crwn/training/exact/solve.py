@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crwn.errors import CRWNError, DataError
+from crwn.training.exact.blas import blas_threads
 from crwn.training.exact.statistics import Statistics
 
 Array = npt.NDArray[np.float64]
@@ -179,6 +180,7 @@ def solve(
     return best_solution(NormalEquations(statistics, frozen, bias), ridge, least=least)
 
 
+@blas_threads()
 def best_solution(system: NormalEquations, ridge: float | None = None, *, least: float = 0.0) -> Solution:
     """The solution with this ridge; None for the one of least GCV among powers of ten, or from `least` on."""
     if ridge is not None:

@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from crwn.data.dataset import Rows
-from crwn.training.exact.accumulate import WIDE, accumulate
+from crwn.training.exact.accumulate import WIDE, accumulate, finite_features
+from crwn.training.exact.blas import blas_threads
 from crwn.training.exact.output_layer import OutputLayer
 from crwn.training.exact.solve import NormalEquations, Solution, solve
 from crwn.training.exact.statistics import Statistics
@@ -81,9 +82,14 @@ class Stream:
         """Prequential accuracy: the share of rows that were predicted right before they were learned."""
         return self.right / self.seen if self.seen else None
 
+    @blas_threads()
     def observe(self, rows: Rows) -> tuple[npt.NDArray[np.int64], bool]:
-        """Predict these rows, then learn them; returns the predicted classes, and whether the context was replaced."""
-        features = self.layer.features(self.tensors, rows.inputs(slice(None))).float().cpu()
+        """Predict these rows, then learn them; returns the predicted classes, and whether the context was replaced.
+
+        Raises:
+            DataError: features that are not finite; nothing is counted or learned then.
+        """
+        features = finite_features(self.layer, self.tensors, rows, slice(0, len(rows)))
         labels = rows.labels(slice(None)).numpy()
         predicted = self._predict(features)
         for wrong in (predicted != labels).tolist():
@@ -108,6 +114,7 @@ class Stream:
         self._solve()
         return predicted, True
 
+    @blas_threads()
     def settle(self) -> None:
         """Add all rows that were collected, and solve."""
         self._fold()
@@ -131,6 +138,8 @@ class Stream:
         return scores.argmax(dim=1).numpy()
 
     def _solve(self) -> None:
+        if not self.statistics.gram.diagonal().any():
+            return  # all rows so far were zero, such as a black image: nothing follows from them yet
         self.solution = solve(
             self.statistics, self.layer.frozen, bias=self.layer.bias, prior_rows=self.layer.prior_rows
         )
