@@ -114,7 +114,7 @@ def paint(figure: Any, record: dict[str, Any]) -> bool:
     found: dict[str, dict[str, Any]] = dict(sorted(record["parts"].items()))
     for size, part in found.items():
         _curves(right if size == IMAGES else left, size, part)
-    left.set(ylim=(89.5, 96.5), title="FlyNet on one rotation of MNIST")
+    left.set(ylim=(89.5, 97), title="FlyNet on one rotation of MNIST")
     images = found[IMAGES]
     right.set(ylim=(70, 87), title=f"FlyNet {IMAGES} on {len(images['tasks'])} tasks of Split-CIFAR100")
     for axes in (left, right):
