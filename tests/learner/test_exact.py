@@ -154,6 +154,12 @@ def test_bad_input_is_one_line_and_changes_nothing(digits: Data) -> None:
         learner.add_statistics("u", other.statistics("t"))
     with pytest.raises(ContextError, match="another model"):
         learner.statistics("t").add(other.statistics("t"))
+    wrongs: list[Any] = [3, other.context("t"), None]
+    for wrong in wrongs:
+        with pytest.raises(ContextError, match=f"and their sums, this is {type(wrong).__name__}"):
+            learner.add_statistics("u", wrong)
+        with pytest.raises(ContextError, match=f"and their sums, this is {type(wrong).__name__}"):
+            learner.statistics("t").add(wrong)
     learner.learn("plain", x[:200], y[:200], method="exact", progress=False)
     with pytest.raises(ContextError, match='task "plain" keeps no statistics'):
         learner.unlearn("plain", x[:1], y[:1])

@@ -34,6 +34,7 @@ from crwn.training.exact import ExactSettings, Solution, Statistics, learn_exact
 from crwn.training.exact.accumulate import precision_for
 from crwn.training.exact.learn import ClassWeight, ExactResult, add_rows, context_of
 from crwn.training.exact.memory import check_memory, memory_note
+from crwn.training.exact.statistics import check_statistics
 from crwn.training.task import PreparedTask
 
 # Bytes are scaled by constants: a scale measured on rows would depend on which rows came first, or were taken back.
@@ -106,8 +107,9 @@ class ExactLearning(ModelFacts):
         """Store the context of these statistics, such as the merged ones of several owners, as a task.
 
         Raises:
-            ContextError: they are of another model.
+            ContextError: they are no statistics, or of another model.
         """
+        check_statistics(statistics)
         layer = output_layer(self.model)
         tensors = context_tensors(self.model)
         expected = {"model": self.fingerprint, "below": layer.below(tensors)}

@@ -76,6 +76,7 @@ class Statistics:
 
     def check_same(self, other: Statistics) -> None:
         """Raise ContextError unless the other statistics are of the same model, classes, scaling and precision."""
+        check_statistics(other)
         for what in ("model", "below", "classes", "scaling", "precision"):
             mine, theirs = getattr(self, what), getattr(other, what)
             if mine != theirs:
@@ -149,3 +150,11 @@ def merge(*several: Statistics) -> Statistics:
 def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 40 else f"{text[:37]}..."
+
+
+def check_statistics(given: object) -> None:
+    """Raise ContextError for anything but statistics."""
+    if not isinstance(given, Statistics):
+        raise ContextError(
+            f"statistics are what `learner.statistics(task)` returns and their sums, this is {type(given).__name__}"
+        )
