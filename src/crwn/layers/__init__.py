@@ -8,6 +8,7 @@ from crwn.layers.conv import ModulatedConv2d, TaskBatchNorm2d, channels_last
 from crwn.layers.linear import ModulatedLinear
 from crwn.layers.modulated import MODULATIONS, STARTS, Mergeable, Modulated
 from crwn.layers.parameters import context_names, context_tensors, learned_parameters, parameters_table
+from crwn.layers.products import product
 
 # The names of earlier versions.
 learned_numbers = learned_parameters
@@ -28,4 +29,5 @@ __all__ = [
     "learned_parameters",
     "numbers_table",
     "parameters_table",
+    "product",
 ]

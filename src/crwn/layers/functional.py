@@ -9,12 +9,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from crwn.layers.products import product
+
 
 def modulated_linear(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
     """`(gain * x) @ weight.T` for rows `[..., rows, in]` and a gain `[in]` or `[..., 1, in]`, or one for every row."""
     if _needs_gradient(x, gain, weight):
         return _ByRows.apply(x, gain.reshape(*gain.shape[:-2], 1, -1), weight)  # type: ignore[no-untyped-call, no-any-return]
-    return F.linear(x * gain, weight)
+    return product(x * gain, weight)
 
 
 def modulated_linear_by_matrix(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
@@ -63,12 +65,12 @@ class _ByRows(_Product):
 
     @staticmethod
     def forward(x: Tensor, gain: Tensor, weight: Tensor) -> Tensor:
-        return F.linear(x * gain, weight)
+        return product(x * gain, weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor, None]:
         x, gain, weight = ctx.saved_tensors
-        back = gradients[0] @ weight
+        back = product(gradients[0], weight.mT)
         to_x = back * gain if ctx.needs_input_grad[0] else None
         return to_x, back.mul_(x).sum_to_size(gain.shape), None
 

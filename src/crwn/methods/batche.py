@@ -7,11 +7,10 @@ from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from crwn.layers import context_tensors, learned_parameters
+from crwn.layers import context_tensors, learned_parameters, product
 from crwn.layers.weights import named_generator
 from crwn.methods.independent import Independent, float_bytes, statistics_note, stored_values
 from crwn.methods.initial_weights import kaiming_normal
@@ -41,7 +40,7 @@ class BatchELinear(nn.Module):
         self.t = nn.Parameter(torch.ones(in_features))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.s * F.linear(x * self.t, self.weight)
+        return self.s * product(x * self.t, self.weight)
 
 
 class BatchEConv2d(KernelConv2d):

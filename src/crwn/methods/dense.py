@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-import torch.nn.functional as F
 from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError
+from crwn.layers import product
 from crwn.methods import method
 from crwn.methods.initial_weights import kaiming_normal, torch_uniform
 from crwn.methods.networks import KernelConv2d, baseline_network
@@ -38,7 +38,7 @@ class DenseLinear(nn.Module):
         self.weight = nn.Parameter(kaiming_normal((out_features, in_features), seed=seed, name=f"dense:{name}"))
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(x, self.weight)
+        return product(x, self.weight)
 
 
 class DenseConv2d(KernelConv2d):

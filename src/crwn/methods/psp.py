@@ -7,13 +7,12 @@ from functools import lru_cache, partial
 from typing import Literal, cast
 
 import torch
-import torch.nn.functional as F
 from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
-from crwn.layers import learned_parameters
+from crwn.layers import learned_parameters, product
 from crwn.layers.weights import gaussian, named_generator
 from crwn.methods import method
 from crwn.methods.independent import float_bytes, statistics_note, stored_values
@@ -46,7 +45,7 @@ class PSPLinear(nn.Module):
         self.rotation = nn.Parameter(torch.eye(in_features), requires_grad=learned)
 
     def forward(self, x: Tensor) -> Tensor:
-        return F.linear(F.linear(x, self.rotation), self.weight)
+        return product(product(x, self.rotation), self.weight)
 
 
 class PSPConv2d(KernelConv2d):

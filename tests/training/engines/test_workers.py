@@ -138,7 +138,7 @@ def test_killed_workers_are_replaced(engine: Workers, tmp_path: Path) -> None:
 
 def test_killing_a_worker_while_it_learns_changes_nothing(engine: Workers) -> None:
     tasks = _tasks(4)
-    here = crwn.Learner(_flynet()).learn_many(tasks, batches=150, progress=False)
+    here = crwn.Learner(_flynet()).learn_many(tasks, batches=600, progress=False)
     killed: list[int] = []
     steps: list[tuple[str, int]] = []
 
@@ -148,7 +148,7 @@ def test_killing_a_worker_while_it_learns_changes_nothing(engine: Workers) -> No
             killed.extend(kill_workers())
 
     learner = crwn.Learner(_flynet())
-    there = learner.learn_many(tasks, batches=150, progress=False, engine=engine, callbacks=[kill_in_the_middle])
+    there = learner.learn_many(tasks, batches=600, progress=False, engine=engine, callbacks=[kill_in_the_middle])
     assert killed
     _assert_equal(here, there)
     assert len(set(steps)) == len(steps), "steps that a replaced worker repeats are reported once"

@@ -8,11 +8,11 @@ import math
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from crwn.errors import ConfigError
 from crwn.layers.functional import is_shared, modulated_linear, modulated_linear_by_matrix
+from crwn.layers.products import product
 from crwn.layers.weights.drawing import gaussian, integers
 from crwn.layers.weights.frozen import FrozenWeights
 
@@ -41,7 +41,7 @@ class Gaussian(FrozenWeights):
         if gain is not None and many and is_shared(gain):
             # With few outputs and many rows the modulated matrix is smaller than the modulated rows.
             return modulated_linear_by_matrix(x, gain, self.weight)
-        return F.linear(x, self.weight) if gain is None else modulated_linear(x, gain, self.weight)
+        return product(x, self.weight) if gain is None else modulated_linear(x, gain, self.weight)
 
     def dense(self) -> Tensor:
         return self.weight.clone()
@@ -75,7 +75,7 @@ class Patches(FrozenWeights):
         return self.in_features * self.out_features
 
     def forward(self, x: Tensor, gain: Tensor | None = None) -> Tensor:
-        return F.linear(x, self.weight) if gain is None else modulated_linear(x, gain, self.weight)
+        return product(x, self.weight) if gain is None else modulated_linear(x, gain, self.weight)
 
     def dense(self) -> Tensor:
         return self.weight.clone()

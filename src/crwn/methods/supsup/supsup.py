@@ -7,12 +7,11 @@ from typing import Any, cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
 from crwn.errors import ConfigError
-from crwn.layers import learned_parameters
+from crwn.layers import learned_parameters, product
 from crwn.methods.independent import Independent, float_bytes, statistics_note, stored_values
 from crwn.methods.initial_weights import fan_in, random_signs, torch_uniform
 from crwn.methods.method import Counts
@@ -41,7 +40,7 @@ class SupSupLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         kept = self.mask(self.scores.detach())
         mask: Tensor = _StraightThrough.apply(self.scores, kept)  # type: ignore[no-untyped-call]
-        return F.linear(x, self.weight * mask)
+        return product(x, self.weight * mask)
 
     def mask(self, scores: Tensor) -> Tensor:
         """True for the weights that these scores keep."""

@@ -1,0 +1,96 @@
+"""Products of matrices, by the library that is fastest for them on this processor.
+
+torch multiplies float32 matrices by MKL, which uses AVX2 on processors that Intel did not make, even where they have
+AVX-512. oneDNN, which torch brings along for convolutions, chooses by what the processor has: on an AMD processor with
+AVX-512 its products are about twice as fast.
+"""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+# Smaller products take about as long by either library.
+LEAST_MULTIPLICATIONS = 2_000_000
+LEAST_ROWS = 16
+
+
+def product(x: Tensor, weight: Tensor) -> Tensor:
+    """`x @ weight.T` for rows `[..., in]` and a matrix `[out, in]`, with gradients, also inside `vmap`.
+
+    >>> product(torch.ones(2, 3), torch.ones(4, 3)).shape
+    torch.Size([2, 4])
+    """
+    if _pays(x, weight):
+        return _Product.apply(x, weight)  # type: ignore[no-untyped-call, no-any-return]
+    return F.linear(x, weight)
+
+
+@cache
+def onednn_is_faster() -> bool:
+    """Whether oneDNN multiplies float32 matrices faster than torch's BLAS on this processor."""
+    if torch.backends.cpu.get_cpu_capability() != "AVX512" or not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
+        return False
+    if not (torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")):  # type: ignore[no-untyped-call]
+        return False
+    try:
+        return "GenuineIntel" not in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+
+
+def _pays(x: Tensor, weight: Tensor) -> bool:
+    """Whether a product is large enough, and one that oneDNN can take over."""
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        return False
+    rows = x.numel() // max(1, x.shape[-1])
+    if rows < LEAST_ROWS or rows * weight.numel() < LEAST_MULTIPLICATIONS:
+        return False
+    if not (x.dtype == weight.dtype == torch.float32 and x.device.type == weight.device.type == "cpu"):
+        return False
+    if torch.compiler.is_compiling() or torch.is_autocast_enabled("cpu") or torch._C._get_tracing_state() is not None:
+        return False
+    return onednn_is_faster()
+
+
+class _Product(torch.autograd.Function):
+    """`x @ weight.T` by oneDNN."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor) -> Tensor:
+        rows = x.reshape(-1, x.shape[-1])
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(rows, weight, None, "none", [], "")
+        return out.view(*x.shape[:-1], len(weight))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        to_x = product(gradients[0], weight.mT) if ctx.needs_input_grad[0] else None
+        if not ctx.needs_input_grad[1]:
+            return to_x, None
+        rows, back = x.reshape(-1, x.shape[-1]), gradients[0].reshape(-1, len(weight))
+        return to_x, product(back.mT, rows.mT)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, int | None], x: Tensor, weight: Tensor) -> tuple[Tensor, int]:
+        x_dim, weight_dim = in_dims
+        if x_dim is not None:
+            x = x.movedim(x_dim, 0)
+        if weight_dim is None:  # the rows of all tasks in one product
+            return product(x, weight), 0
+        each = weight.movedim(weight_dim, 0)
+        return torch.stack([product(x if x_dim is None else x[i], one) for i, one in enumerate(each)]), 0
+
+
+# `apply` asks for the signature at every call, and computing it takes as long as a product of a small table.
+_Product.forward.__signature__ = inspect.signature(_Product.forward)  # type: ignore[attr-defined]
