@@ -50,7 +50,7 @@ WORDS = {
         "in one process for each core, whichever is faster here; `_bf16` is ours with `precision=bf16` beside the same "
         "float32 measurement of the other side. Both are measured on the batches stated and "
         "extrapolated to the paper's 1,000 and one evaluation; the start of workers and the first batches count for "
-        "neither. `roofline` figures are the share of this machine's own `torch.mm` speed that a training step "
+        "neither. `roofline` figures are the share of the speed of its matrix products alone that a training step "
         "reaches, everything else in the step included; `_passes` leaves data and optimizer out."
     ),
     "convolution": (
@@ -166,7 +166,7 @@ def _of(detail: dict[str, Any]) -> str:
     if "ours" in detail:
         parts.append(f"ours in {detail['ours']}")
     if "peak_gigaflops" in detail:
-        parts.append(f"torch.mm at {detail['peak_gigaflops']:.0f} Gflop/s")
+        parts.append(f"products alone at {detail['peak_gigaflops']:.0f} Gflop/s")
     if "rows_a_second" in detail:
         parts.append(f"{detail['rows_a_second']:,.0f} rows/s")
     if "sizes" in detail:

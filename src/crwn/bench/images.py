@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from crwn.bench.convolution import CLASSES, random_images
 from crwn.bench.measure import Figure, Message, Side, alternately, ratio
 from crwn.bench.time_to_accuracy import time_to
+from crwn.layers import product
 from crwn.models import ImageFlyNet, NeuroModNet, NeuroModResNet, resnet18
 from crwn.models.image_encoder import ImageEncoder
 from crwn.scenarios import Scenario, make_scenario
@@ -70,6 +71,9 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
     if low:
         sides["1d bf16"] = _step(resnet, x, y, "bf16", compiled=compiled)
         sides["fc bf16"] = _step(dense, rows, y, "bf16", compiled=compiled)
+        if compiled:  # as it is trained: only convolutions are compiled by default
+            sides["fc eager"] = _step(dense, rows, y, "float32", compiled=False)
+            sides["fc eager bf16"] = _step(dense, rows, y, "bf16", compiled=False)
     else:
         note("no bfloat16 instructions here: bf16 was not measured")
     progress(f"images: measuring {', '.join(sides)}")
@@ -124,7 +128,7 @@ def _ratios(sizes: Sizes, taken: dict[str, list[float]], *, low: bool, compiled:
     facts = {"batch": sizes.batch, "side": sizes.side, "steps": form}
     yield ratio(
         "images.encoder_roofline",
-        "share of the throughput of the same products alone that the whole encoder has",
+        "share of the throughput of the same products alone, by the fastest library, that the whole encoder has",
         slower=taken["products"],
         faster=taken["features"],
         facts=facts | {"images_per_second": sizes.batch / min(taken["features"])},
@@ -133,6 +137,11 @@ def _ratios(sizes: Sizes, taken: dict[str, list[float]], *, low: bool, compiled:
         for name, side, label in (("bf16_step", "1d", "NeuroModNet 1d"), ("bf16_step_fc", "fc", f"FC{sizes.width}")):
             what = f"seconds of a training step of {label}, {form}: float32 over bfloat16"
             yield ratio(f"images.{name}", what, slower=taken[side], faster=taken[f"{side} bf16"], facts=facts)
+        if compiled:
+            what = f"seconds of a training step of FC{sizes.width}, not compiled: float32 over bfloat16"
+            eager = facts | {"steps": "eager"}
+            slower, faster = taken["fc eager"], taken["fc eager bf16"]
+            yield ratio("images.bf16_step_fc_eager", what, slower=slower, faster=faster, facts=eager)
 
 
 def _products(encoder: ImageEncoder, x: Tensor) -> Side:
@@ -145,7 +154,7 @@ def _products(encoder: ImageEncoder, x: Tensor) -> Side:
 
     def multiply() -> None:
         for patches, weight in shapes:
-            torch.mm(patches, weight)
+            product(patches, weight.mT)
 
     return multiply
 
