@@ -1,6 +1,6 @@
 """Batches saved by starting a new task from the nearest one: rotations of MNIST learned in steps, cold and warm.
 
-`python benchmarks/warm_start.py --out benchmarks/records` writes warm_start.json, warm_start.png and warm_start.svg.
+`python benchmarks/warm_start.py` writes results/bench/warm_start.json and docs/images/warm_start.png.
 """
 
 from __future__ import annotations
@@ -109,11 +109,8 @@ def draw(found: dict[str, object], folder: Path) -> None:
     axes.set_title("A new rotation, 10 degrees from those learned before")
     axes.legend(frameon=False, loc="lower right")
     axes.grid(color="#DDDDDD", linewidth=0.6)
+    folder.mkdir(parents=True, exist_ok=True)
     figure.savefig(folder / "warm_start.png", dpi=144, metadata={"Software": None})
-    import matplotlib as mpl
-
-    with mpl.rc_context({"svg.hashsalt": "crwn"}):
-        figure.savefig(folder / "warm_start.svg", metadata={"Date": None})
 
 
 def main() -> None:
@@ -125,17 +122,18 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=10)
     parser.add_argument("--rows", type=int, default=2000, help="test rows for every measurement")
     parser.add_argument("--goals", default="80,85,88,89")
-    parser.add_argument("--out", type=Path, default=Path("benchmarks/records"))
+    parser.add_argument("--out", type=Path, default=Path("results/bench"), help="folder of the record")
+    parser.add_argument("--pictures", type=Path, default=Path("docs/images"), help="folder of the picture")
     options = parser.parse_args()
     began = time.perf_counter()
     scenario = crwn.make_scenario(options.scenario, tasks=options.tasks)
     curves = compare(scenario, width=options.width, batches=options.batches, every=options.every, rows=options.rows)
-    settings = {key: value for key, value in vars(options).items() if key != "out"}
+    settings = {key: value for key, value in vars(options).items() if key not in ("out", "pictures")}
     found = record(curves, [float(goal) for goal in options.goals.split(",")], settings)
     found["seconds"] = round(time.perf_counter() - began, 1)
     options.out.mkdir(parents=True, exist_ok=True)
     (options.out / "warm_start.json").write_text(json.dumps(found, indent=1) + "\n")
-    draw(found, options.out)
+    draw(found, options.pictures)
     print(json.dumps({key: found[key] for key in ("median_batches", "final_accuracy", "seconds")}))
 
 

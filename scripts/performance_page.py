@@ -102,8 +102,9 @@ def write_page(records: Path, page: Path) -> None:
         "This page is made from the records under `results/bench` by `python scripts/performance_page.py`; "
         "do not edit it. Every figure is a ratio of two things measured in turns in one run, so that other load slows "
         "both: the median over the rounds, with the smallest and largest. Where several machines have a record "
-        "(`training.json`, `training-MACHINE.json`), the median is that of the machine where it is lowest. Larger is "
-        "better for crwn, except for exponents. `crwn bench` prints these records beside what it measures.",
+        "(`training.json`, `training-MACHINE.json`), the median is that of the machine where it is lowest and the "
+        "spread that of all machines. Larger is better for crwn, except for exponents. `crwn bench` prints these "
+        "records beside what it measures.",
     ]
     for name in BENCHMARKS:
         machines = recorded(records, name)
@@ -135,7 +136,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 def _figures(machines: list[dict[str, Any]]) -> str:
     """Return every figure of the machine where its median is lowest; the spread is that of all machines."""
     rows = []
-    for name in machines[0]["details"]:
+    for name in dict.fromkeys(name for record in machines for name in record["details"]):
         found = [record["details"][name] for record in machines if name in record["details"]]
         detail = min(found, key=lambda one: float(one["value"]))
         low, high = min(one["spread"][0] for one in found), max(one["spread"][1] for one in found)

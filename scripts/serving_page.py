@@ -116,8 +116,8 @@ def inference() -> str:
         rejected = found["none_said_of_strangers_percent"]
         if rejected:
             key = "none said of learned tasks"
-            rows.append(("rejected (`none_fits`), unlearned tasks", *(f"{rejected[g]:.1f}" for g in GROUPS)))
-            rows.append(("rejected (`none_fits`), learned tasks", *(f"{right[g][key]:.1f}" for g in GROUPS)))
+            rows.append(("`none_of_these`, unlearned tasks", *(f"{rejected[g]:.1f}" for g in GROUPS)))
+            rows.append(("`none_of_these`, learned tasks", *(f"{right[g][key]:.1f}" for g in GROUPS)))
         head = f"{found['scenario']}, {found['tasks']} tasks, FC{found['size']}: percent right"
         tables.append(aligned([head, *(f"groups of {group}" for group in GROUPS)], rows))
         times = found["milliseconds"]
@@ -162,7 +162,8 @@ def load() -> str:
     ]
     words.append(
         f"Measured with {found['machine']['cores']} cores shared with the load generator; the load of the machine "
-        f"before was {found['machine']['load'][0]:.1f}. Shares are medians of rounds in turns."
+        f"before was {found['machine']['load'][0]:.1f}. Requests a second and waiting times are those of the fastest "
+        "of the rounds, shares medians over rounds in turns."
     )
     return aligned(head, rows) + "\n\n" + " ".join(words) + f"\n\n`{found['command']}`"
 

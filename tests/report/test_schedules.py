@@ -22,7 +22,7 @@ def test_methods_are_compared_where_schedules_are_equal(tmp_path: Path) -> None:
     assert text.startswith("### split-cifar100: 5 of 20 tasks, 25 epochs, equal for all")
     methods = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")][2:]
     assert methods == ["STL 1d", "SupSup 1d", "NeuroModNet 1d"]
-    assert text.endswith("The order is the paper's.")
+    assert text.endswith("Rows with a number of the paper are in its order.")
 
 
 def test_another_order_is_told(tmp_path: Path) -> None:

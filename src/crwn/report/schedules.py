@@ -60,7 +60,7 @@ def _order(groups: Sequence[Group]) -> str:
     if len(printed) < 2:
         return ""
     if not swapped:
-        return "The order is the paper's."
+        return "Rows with a number of the paper are in its order."
     return f"Not in the paper's order: {', '.join(swapped)}."
 
 
