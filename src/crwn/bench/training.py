@@ -44,7 +44,7 @@ def measure(*, quick: bool, seed: int, progress: Message, note: Message) -> list
     figures: list[Figure] = []
     for name, kind in (("256", "gaussian"), ("1024", "gaussian"), ("4096", "hadamard")):
         progress(f"training: {kind} FC{sizes.widths[name]} against the paper-style implementation")
-        figures += _against_paper_style(sizes, images, scenario, name, kind, seed)
+        figures += against_paper_style(sizes, images, scenario, name, kind, seed)
     for name in ("1024", "4096", "16384"):
         progress(f"training: Hadamard against dense at {sizes.widths[name]}")
         figures.append(_against_dense(sizes, scenario, name, seed))
@@ -70,7 +70,7 @@ def _rounds(sizes: Sizes, width: int) -> int:
     return sizes.rounds if width < 4096 else min(3, sizes.rounds)
 
 
-def _against_paper_style(
+def against_paper_style(
     sizes: Sizes, images: ImageSet, scenario: Scenario, name: str, kind: str, seed: int
 ) -> Iterator[Figure]:
     """In float32 and, for dense weights where the processor has it, in bfloat16; the peer computes in float32."""
