@@ -95,3 +95,11 @@ def test_the_order_of_tasks_is_measured(tmp_path: Path) -> None:
     assert len(set(record["class_right_percent"])) == 1
     assert record["answers_changed_percent"] == [0.0, 0.0, 0.0]
     assert 0 <= record["calibration_error"] <= 1
+
+
+@pytest.mark.slow
+def test_products_of_both_libraries_are_measured(tmp_path: Path) -> None:
+    run("products.py", "--rounds", "1", "--json", "record.json", folder=tmp_path)
+    found = json.loads((tmp_path / "record.json").read_text())["products"]
+    assert all(one["gflops_blas"] > 0 and one["gflops_product"] > 0 for one in found)
+    assert {tuple(one["size"]) for one in found} >= {(128, 784, 256), (512, 4096, 4096)}
