@@ -1,13 +1,22 @@
 """Products by oneDNN: values, gradients and stacks of the plain formula, and when it is used."""
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import Tensor
-from torch.func import grad, vmap
+from torch import Tensor, nn
+from torch.func import grad, jvp, vmap
+from torch.utils.flop_counter import FlopCounterMode
 
 from crwn.layers import products
+from crwn.layers.functional import modulated_linear
 from crwn.layers.products import product
+
+pytestmark = pytest.mark.skipif(
+    not hasattr(torch.ops.mkldnn, "_linear_pointwise"), reason="this build of torch has no oneDNN"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -22,14 +31,14 @@ def _by_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The shapes of the rows that oneDNN multiplied."""
     found: list[tuple[int, ...]] = []
-    plain = products._Product.forward
+    plain = products._ByOneDNN.forward
 
     def counted(x: Tensor, weight: Tensor) -> Tensor:
         found.append(tuple(x.shape))
         return plain(x, weight)
 
     counted.__signature__ = plain.__signature__  # type: ignore[attr-defined]
-    monkeypatch.setattr(products._Product, "forward", staticmethod(counted))
+    monkeypatch.setattr(products._ByOneDNN, "forward", staticmethod(counted))
     return found
 
 
@@ -109,3 +118,79 @@ def test_small_products_and_other_processors_use_blas(
 def test_the_same_product_has_the_same_bits() -> None:
     x, weight = numbers(300, 70), numbers(90, 70)
     assert torch.equal(product(x, weight), product(x.clone(), weight.clone()))
+
+
+def test_outputs_may_be_changed_in_place() -> None:
+    x, weight = numbers(6, 5).requires_grad_(), numbers(4, 5).requires_grad_()
+    F.relu_(product(x, weight)).sum().backward()
+    (expected,) = torch.autograd.grad(F.relu(F.linear(x, weight)).sum(), weight)
+    torch.testing.assert_close(weight.grad, expected)
+
+
+def test_gradients_of_gradients_of_a_modulated_product() -> None:
+    x, gain, weight = numbers(6, 5), numbers(5).requires_grad_(), numbers(4, 5)
+    (first,) = torch.autograd.grad(modulated_linear(x, gain, weight).square().sum(), gain, create_graph=True)
+    (expected,) = torch.autograd.grad(F.linear(x * gain, weight).square().sum(), gain, create_graph=True)
+    second, other = (torch.autograd.grad(one.square().sum(), gain)[0] for one in (first, expected))
+    torch.testing.assert_close(second, other)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")  # by torch itself
+def test_forward_mode_derivatives() -> None:
+    x, weight, towards = numbers(6, 5), numbers(4, 5), numbers(7, 5)[:6]
+    for function, point, direction in (
+        (lambda at: product(at, weight).square(), x, towards),
+        (lambda at: product(x, at).square(), weight, numbers(4, 5) + 1),
+        (lambda at: product(at, at).square(), weight, numbers(4, 5) + 1),
+    ):
+        found = jvp(function, (point,), (direction,))[1]
+        expected = jvp(partial(_plain, function), (point,), (direction,))[1]
+        torch.testing.assert_close(found, expected)
+
+
+def _plain(function: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
+    """The function without oneDNN."""
+    with pytest.MonkeyPatch.context() as changed:
+        changed.setattr(products, "onednn_is_faster", lambda: False)
+        return function(at)
+
+
+def test_few_numbers_of_rows_reach_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It keeps code for every shape."""
+    counts: set[int] = set()
+    monkeypatch.setattr(products, "_padded", lambda rows, plain=products._padded: counted(plain(rows), counts))
+    weight = numbers(4, 5)
+    for rows in range(1, 600):
+        x = numbers(rows, 5)
+        torch.testing.assert_close(product(x, weight), F.linear(x, weight))
+    assert len(counts) <= 32
+
+
+def counted(rows: Tensor, counts: set[int]) -> Tensor:
+    counts.add(len(rows))
+    return rows
+
+
+def test_a_row_has_the_same_bits_in_batches_of_any_size() -> None:
+    x, weight = numbers(600, 70), numbers(90, 70)
+    whole = product(x, weight)
+    for rows in (1, 16, 17, 100, 300, 511):
+        assert torch.equal(product(x[:rows], weight), whole[:rows])
+
+
+def test_modes_that_count_operations_see_a_plain_product(calls: list[tuple[int, ...]]) -> None:
+    with FlopCounterMode(display=False) as counter:
+        product(numbers(6, 5), numbers(4, 5))
+    assert counter.get_total_flops() == 2 * 6 * 5 * 4
+    assert calls == []
+
+
+def test_export_with_any_number_of_rows() -> None:
+    class Layer(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return product(x, numbers(4, 5))
+
+    exported = torch.export.export(
+        Layer(), (numbers(6, 5),), dynamic_shapes={"x": {0: torch.export.Dim("rows", min=1)}}
+    )
+    torch.testing.assert_close(exported.module()(numbers(40, 5)), F.linear(numbers(40, 5), numbers(4, 5)))

@@ -132,6 +132,9 @@ def test_other_classes_or_scaling_than_before_are_refused(digits: Data) -> None:
         add(name, x[50:60], y[50:60], classes=list(np.arange(10)), scaling=(0, 1))
         with pytest.raises(DataError, match="begun without the class 'cat'"):
             add(name, x[60:61], y[60:61], classes=[*range(9), "cat"])
+        for known in (name, "new"):
+            with pytest.raises(DataError, match="labels must be one value per row, got 5"):
+                add(known, x[60:61], y[60:61], classes=5)  # type: ignore[arg-type]
         with pytest.raises(DataError, match=r"begun with scaling=\(0.0, 1.0\), got \(0.0, 2.0\)"):
             add(name, x[60:61], y[60:61], scaling=(0.0, 2.0))
         learner.settle()

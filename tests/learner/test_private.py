@@ -57,3 +57,12 @@ def test_a_measured_scaling_is_refused(digits: Data) -> None:
     assert given.info.scaling == (8.0, 4.0)
     with pytest.raises(CRWNError, match="NaN"):
         learner.learn("n", np.full((5, 64), np.nan), [0, 1, 0, 1, 0], epsilon=1.0, delta=1e-5, scaling=(8.0, 4.0))
+
+
+@pytest.mark.parametrize("weights", ["gaussian", "hadamard"])
+def test_products_of_any_size_are_learned_from(weights: str) -> None:
+    """Large ones are computed by another library than small ones."""
+    x = np.random.default_rng(0).integers(0, 256, size=(256, 784), dtype=np.uint8)
+    learner = crwn.Learner(crwn.NeuroModNet(784, (256, 256), 10, seed=0, weights=weights))
+    learner.learn("t", x, np.arange(256) % 10, epsilon=8.0, delta=1e-4, epochs=1, progress=False)
+    assert learner.context("t").info.privacy is not None

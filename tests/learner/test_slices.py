@@ -27,6 +27,13 @@ def test_costs_are_the_multiplications_of_a_row() -> None:
     assert shared > own > 0
 
 
+def test_rows_of_many_vectors_cost_all_of_them() -> None:
+    """Also where the product of one row is large enough for another library."""
+    tokens = neuromodulate(nn.Sequential(nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, 4)), seed=0).eval()
+    shared, own = cost_of(tokens, torch.zeros(64, 256))
+    assert shared + own == pytest.approx(64 * (256 * 256 + 256 * 4), rel=0.05)
+
+
 @pytest.mark.parametrize("slice_of", [1, 2**12, 2**14, 2**40])
 def test_slices_are_bounded_and_change_no_ranking(slice_of: int, monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(0)

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from torch import nn
 
-from crwn import FlyNet, ImageFlyNet, Learner, NeuroModNet
+from crwn import FlyNet, ImageFlyNet, Learner, NeuroModNet, neuromodulate
 from crwn.data.dataset import Rows
 from crwn.errors import ConfigError
 from crwn.methods.make import make_method
@@ -17,7 +19,7 @@ from crwn.scenarios import make_scenario
 from crwn.training import precision
 from crwn.training.evaluation import predict_logits
 from crwn.training.loop import train
-from crwn.training.precision import check_precision, computing_in, convert_frozen, has_bf16
+from crwn.training.precision import check_precision, computing_in, convert_frozen, has_bf16, replica_to_train
 from crwn.training.recipe import Recipe
 from crwn.training.task import PreparedTask
 
@@ -160,3 +162,13 @@ def test_weights_that_are_trained_stay_float32() -> None:
     names = method.first_trains()
     assert names
     assert all(method.model.get_buffer(name).dtype == torch.float32 for name in names)
+
+
+def test_a_converted_module_learns_in_bfloat16_and_refuses_exact_alpha() -> None:
+    module = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 3))
+    rows = np.random.default_rng(0).normal(size=(60, 64)).astype("float32")
+    learner = Learner(neuromodulate(module, seed=0), precision="bf16")
+    learner.learn("t", rows, np.arange(60) % 3, batches=5, progress=False)
+    assert all(bool(torch.isfinite(value).all()) for value in learner.context("t").tensors.values())
+    with pytest.raises(ConfigError, match="exact_alpha=True has no effect"):
+        replica_to_train(neuromodulate(module, seed=0), Recipe(exact_alpha=True))

@@ -180,16 +180,17 @@ def convolve_and_normalize(conv: nn.Module, norm: nn.Module, x: Tensor) -> Tenso
     return out
 
 
-def use_exact_alpha(network: nn.Module) -> None:
+def use_exact_alpha(network: nn.Module) -> bool:
     """Compute gradients of alpha before batch norm without rounding, in a network that nothing else uses.
 
     Batch norm divides alpha out, so its gradient is a small rest of terms that cancel. In bfloat16 only rounding is
     left of it, in float32 as much rounding as gradient, and an optimizer that divides by its size carries alpha at
-    random through zero.
+    random through zero. Returns whether the network has such layers: converted ones keep alpha in the kernel.
     """
-    for module in network.modules():
-        if isinstance(module, ModulatedConv2d):
-            module.exact_alpha = True
+    layers = [module for module in network.modules() if isinstance(module, ModulatedConv2d)]
+    for module in layers:
+        module.exact_alpha = True
+    return bool(layers)
 
 
 def channels_last(x: Tensor) -> Tensor:

@@ -81,7 +81,7 @@ def check_as_begun(
 ) -> None:
     """Raise DataError where rows are added to a task with other classes or another scaling than it was begun with."""
     known, before = begun
-    new = [] if classes is None else [one for one in inputs.plain_labels(list(classes)) if one not in known]
+    new = [] if classes is None else [one for one in inputs.plain_labels(classes) if one not in known]
     if new:
         raise DataError(
             f'task "{task}" was begun without the class {new[0]!r}: a closed form keeps the classes of its first call'

@@ -129,7 +129,7 @@ class Observing(ExactLearning):
             return stream
         if classes is None:
             raise ConfigError(f'task "{task}" is new: give classes=, all labels that the stream can have')
-        found = inputs.classes_of(inputs.plain_labels(list(classes)))
+        found = inputs.classes_of(inputs.plain_labels(classes))
         labels = tuple(check_label(label, task) for label in found)
         if not 2 <= len(labels) <= self.outputs:
             raise DataError(

@@ -59,7 +59,7 @@ def make_targets(
         DataError: the targets are not of this kind, or no model can be learned from them (a single class).
     """
     if known is None and classes is not None:
-        labels = inputs.classes_of(inputs.plain_labels(list(classes)))
+        labels = inputs.classes_of(inputs.plain_labels(classes))
         return _make(task, y, kind, _Known(tuple(check_label(label, task) for label in labels), NO_SCALING))
     return _make(task, y, kind, None if known is None else _Known(known.classes, known.info.target_scaling))
 

@@ -170,6 +170,9 @@ def without_upgrade(data: bytes) -> bytes:
 
 
 def bounded_protocol(limits: Limits) -> type[asyncio.Protocol]:
-    """A protocol class for one server: httptools where it is installed, h11 otherwise, within these limits."""
+    """A protocol class for one server: httptools where it is installed, h11 otherwise, within these limits.
+
+    With h11 a connection is closed where a request was answered before its body had arrived.
+    """
     base: Any = H11Protocol if HttpToolsProtocol is None else HttpToolsProtocol
     return type("BoundedProtocol", (_Bounded, base), {"bounds": Connections(limits)})

@@ -50,5 +50,5 @@ class Limits:
     refresh_seconds: float = 0.5  # between two looks for changes that other services made in the bank
 
     def with_connections(self, count: int) -> Limits:
-        """The same limits with so many connections at once, all of which one address may have."""
+        """The same limits with so many connections at once, of which one address has what it had, or all."""
         return replace(self, connections=count, connections_per_address=min(self.connections_per_address, count))

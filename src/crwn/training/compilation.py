@@ -6,7 +6,7 @@ import os
 import shutil
 import struct
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,7 @@ def _remove_cut_libraries() -> None:
     from torch._inductor.runtime.cache_dir_utils import cache_dir
 
     folder = Path(cache_dir())
-    for file in folder.rglob("*.so"):
+    for file in _libraries_in(folder):
         try:
             if _is_whole(file):
                 continue
@@ -68,6 +68,12 @@ def _remove_cut_libraries() -> None:
                     file.unlink()
         except (OSError, Timeout):
             continue  # another process writes or removed it, or it is not ours
+
+
+def _libraries_in(folder: Path) -> Iterator[Path]:
+    """All libraries below a folder in which other processes make and remove folders."""
+    for path, _, names in os.walk(folder):  # passes over folders that are gone, `Path.rglob` raises
+        yield from (Path(path) / name for name in names if name.endswith(".so"))
 
 
 def _is_whole(file: Path) -> bool:

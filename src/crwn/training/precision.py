@@ -62,8 +62,10 @@ def convert_frozen(network: nn.Module, precision: Precision) -> nn.Module:
 def replica_to_train(model: nn.Module, recipe: Recipe, device: str | torch.device = "cpu") -> nn.Module:
     """A replica of the model in training mode, with what the recipe's precision changes in it."""
     trained = convert_frozen(replica(model).to(device).train(), recipe.precision)
-    if recipe.uses_exact_alpha:
-        use_exact_alpha(trained)
+    if recipe.uses_exact_alpha and not use_exact_alpha(trained) and recipe.exact_alpha:
+        raise ConfigError(
+            "exact_alpha=True has no effect: the network has no modulated convolution of crwn's own, leave it out"
+        )
     return trained
 
 

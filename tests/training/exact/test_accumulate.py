@@ -114,6 +114,13 @@ def test_statistics_of_another_model_classes_or_scaling_do_not_mix() -> None:
             first.add(other)
 
 
+def test_what_is_no_statistics_is_not_merged() -> None:
+    whole = statistics_of(rows(20), 100)
+    for several in ((3,), (3, whole), (whole, 3)):
+        with pytest.raises(ContextError, match="statistics are what"):
+            merge(*several)
+
+
 def test_files_are_read_back_and_damage_is_named() -> None:
     found = statistics_of(rows(40), 30)
     data = to_bytes(found)

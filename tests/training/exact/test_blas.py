@@ -32,6 +32,16 @@ def test_blas_follows_torch_and_is_as_before_afterwards() -> None:
     assert threads() == {2}
 
 
+def test_threads_that_overlap_share_the_limit() -> None:
+    first, second = blas_threads(), blas_threads()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert threads() == {1}
+    second.__exit__(None, None, None)
+    assert threads() == {2}
+
+
 def test_a_factor_is_computed_with_the_threads_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     seen, cholesky = [], scipy.linalg.cholesky
 

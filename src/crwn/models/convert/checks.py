@@ -82,8 +82,9 @@ def check_unchanged(model: nn.Module, work: nn.Module) -> None:
         for name, value in after:
             if name not in before:
                 raise ModelError(f'the module makes its {kind} "{name}" while it computes: make it in __init__')
+            # Weights may have been converted to the precision of training.
             counts = not (value.is_floating_point() or value.is_complex())  # counters do not change the outputs
-            if name in context or counts or _same(value, before[name]):
+            if name in context or counts or _same(value, before[name].to(value.dtype)):
                 continue
             raise ModelError(
                 f'the module changes its {kind} "{name}" while it learns: that would be lost, or change earlier tasks; '

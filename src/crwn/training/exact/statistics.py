@@ -142,6 +142,7 @@ def merge(*several: Statistics) -> Statistics:
     if not several:
         raise DataError("no statistics to merge: give at least one")
     whole = several[0]
+    check_statistics(whole)
     for one in several[1:]:
         whole = whole.add(one)
     return whole
