@@ -32,6 +32,7 @@ def make_record(costs: dict[str, Any]) -> dict[str, Any]:
         for deaths, label in DEATHS.items()
     }
     return {
+        "command": "python benchmarks/scale_simulation.py",
         "costs": costs,
         "assumed": asdict(assumed),
         "plans": [scale_model.plan(costs, tasks, REQUESTS, assumed) for tasks in CASES],
