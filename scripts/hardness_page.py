@@ -238,7 +238,8 @@ Of {before["checks"]} checks, {before["checks"] - before["held"]} found their de
 
 {table}
 
-Before: `{before["command"]}` with `PYTHONPATH` naming the older code. Now: `{now["command"]}`.
+Each record holds the checks of several calls of `python benchmarks/defects.py --tasks 20000 --add --json FILE`, for the older code
+with `PYTHONPATH` naming it; `--only` in the recorded commands names the checks of the last call.
 
 ## Found by trying what the attack did not have
 

@@ -167,11 +167,13 @@ def _checked(record: dict[str, Any], layout: Layout, data: bytes, start: int) ->
     facts = ContextInfo.from_stored(info)
     if "scaling" in info:
         check_scaling(facts.user.get("scaling", facts.scaling), name)
-    classes = record["classes"]
+    classes, model = record["classes"], record["model"]
+    if type(classes) is not tuple:  # JSON has no tuples: those come from `_read_common`, which checked both
+        classes, model = read_labels(classes, name), check_stamp(model, "model")
     stored = StoredContext(
         name,
-        classes if type(classes) is tuple else read_labels(classes, name),  # JSON has no tuples: these are checked
-        check_stamp(record["model"], "model"),
+        classes,
+        model,
         check_stamp(record["created"], "created"),
         facts,
         record["checksum"],
