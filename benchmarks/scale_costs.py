@@ -37,7 +37,7 @@ from crwn.training.task import PreparedTask
 
 BATCH = 128
 WORKER_TASKS = 24
-WORKER_BATCHES = 60
+WORKER_BATCHES = 400
 
 
 def measure(width: int = 256) -> dict[str, Any]:
