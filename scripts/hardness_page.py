@@ -238,8 +238,8 @@ Of {before["checks"]} checks, {before["checks"] - before["held"]} found their de
 
 {table}
 
-A record holds the checks of one or more calls of `python benchmarks/defects.py --tasks 20000 --add --json FILE`, for the
-older code with `PYTHONPATH` naming it; `--only` in a recorded command names the checks of the last call.
+A record holds the checks of one or more calls of `python benchmarks/defects.py --tasks 20000 --add --json FILE`, for
+the older code with `PYTHONPATH` naming it; `--only` in a recorded command names the checks of the last call.
 
 ## Found by trying what the attack did not have
 
