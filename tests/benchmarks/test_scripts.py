@@ -103,3 +103,11 @@ def test_products_of_both_libraries_are_measured(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "record.json").read_text())["products"]
     assert all(one["gflops_blas"] > 0 and one["gflops_product"] > 0 for one in found)
     assert {tuple(one["size"]) for one in found} >= {(128, 784, 256), (512, 4096, 4096)}
+
+
+@pytest.mark.slow
+def test_ways_to_wait_for_threads_are_measured(tmp_path: Path) -> None:
+    options = ["--rounds", "1", "--seconds", "0.2", "--busy", "1", "--json", "record.json"]
+    run("waiting_threads.py", *options, folder=tmp_path)
+    found = json.loads((tmp_path / "record.json").read_text())["milliseconds_a_step"]
+    assert all(found[machine][way] > 0 for machine in ("quiet", "busy") for way in ("usual", "crwn"))

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from crwn import Learner, NeuroModNet
+from crwn.__main__ import SPIN_COUNT, wait_for_threads_briefly
 from crwn.cli import main
 from processes import receive_ctrl_c
 
@@ -230,3 +231,19 @@ def test_shells_complete_names(typed: str, found: list[str], tmp_path: Path) -> 
     asked = {"_CRWN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
     done = subprocess.run([str(CRWN)], capture_output=True, text=True, timeout=300, env=os.environ | asked)
     assert done.stdout.split() == found, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [({}, SPIN_COUNT), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, None)],
+)
+def test_threads_wait_briefly_unless_the_environment_says_how(
+    given: dict[str, str], expected: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    wait_for_threads_briefly()
+    found = os.environ.pop("GOMP_SPINCOUNT", None)
+    assert found == expected
