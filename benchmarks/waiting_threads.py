@@ -3,7 +3,7 @@
     python benchmarks/waiting_threads.py --json results/bench/waiting_threads.json
 
 A step of one network of FC256 (784-256-256-10, batches of 128) with two threads, by OpenMP's usual way of waiting and
-by that of the command `crwn`, which sleeps sooner; each in a process of its own, alone and beside processes that compute.
+by that of the command `crwn`, which sleeps sooner; each in a process of its own, alone and beside busy processes.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def milliseconds_a_step(seconds: float) -> float:
             hidden = F.relu(F.linear(hidden, weight))
         loss = F.cross_entropy(F.linear(hidden, weights[-1]), y)
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
 
     step()
