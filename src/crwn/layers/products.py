@@ -1,8 +1,7 @@
 """Products of matrices, by the library that is fastest for them on this processor.
 
-torch multiplies float32 matrices by MKL, which uses AVX2 on processors that Intel did not make, even where they have
-AVX-512. oneDNN, which torch brings along for convolutions, chooses by what the processor has: on an AMD processor with
-AVX-512 its products are about twice as fast.
+torch multiplies float32 matrices by MKL. On an AMD processor with AVX-512 oneDNN, which torch brings along for
+convolutions, is about twice as fast (`results/bench/products.json`).
 """
 
 from __future__ import annotations
